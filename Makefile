@@ -129,6 +129,7 @@ PASSES := --C 1 --C 100 --C 10000 --preset svmmap --preset svmauc --preset ranks
 bench: export PYTHONDONTWRITEBYTECODE =
 bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/first_call.py
+	$(BENCH_BIN)/python benchmarks/whole_calls.py
 	$(BENCH_BIN)/python benchmarks/scoring.py
 	$(BENCH_BIN)/python benchmarks/serving.py
 	$(BENCH_BIN)/python benchmarks/reading.py
@@ -140,7 +141,6 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/passes.py $(PASSES)
 	$(BENCH_BIN)/python benchmarks/fitting.py
 	$(BENCH_BIN)/python benchmarks/half.py
-	$(BENCH_BIN)/python benchmarks/single.py
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 	$(BENCH_BIN)/python benchmarks/small.py

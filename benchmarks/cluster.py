@@ -65,7 +65,7 @@ def risk_on(files: Path, preset: str, client: Any, n_jobs: int | None = None) ->
     if client is None:
         whole = Queries.concatenate(queries.partitions.map(lambda part: part))
         return ranking_risk(prepare(Linear(), whole, n_jobs), loss, n_jobs)
-    return ranking_risk(PreparedPartitions(queries, Linear(), Linear().learn_in(queries)), loss)
+    return ranking_risk(PreparedPartitions(queries, Linear(), Linear().learn_partitioned(queries)), loss)
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def copied_per_second() -> float:
 def two_products(queries: Queries) -> float:
     """Seconds of X·w and X'·g by PyTorch, in float64."""
     X = torch.from_numpy(queries.dense()).cuda().double()
-    w, slopes = (torch.ones(n, dtype=X.dtype, device="cuda") for n in reversed(X.shape))
-    return min(seconds(lambda: (X.mv(w), X.T.mv(slopes))) for _ in range(5))
+    w, gradient = (torch.ones(n, dtype=X.dtype, device="cuda") for n in reversed(X.shape))
+    return min(seconds(lambda: (X.mv(w), X.T.mv(gradient))) for _ in range(5))
 
 
 def seconds_per_pass(risk: RankingRisk, w: FloatArray, rng: np.random.Generator) -> float:

@@ -3,7 +3,7 @@
 ``python benchmarks/larger_than_memory.py --gigabytes 8 --limit 2`` writes float32 features of 136 columns into the
 binary form, and starts itself once more in a control group of the system with the limit (as root; with ``--limit 0``
 the limit is that of the shell). Page cache counts there too. In turn, the file is read in blocks of 8 MB and the
-risk of svmmap and its slope are computed, all from disk; then a ranker is trained with ``scaling="auto"``.
+risk of svmmap and its gradient are computed, all from disk; then a ranker is trained with ``scaling="auto"``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def write(path: Path, gigabytes: float) -> None:
         X[rows] = block * scales.astype(np.float32)
         flush_rows(X, rows)
     offsets = np.arange(0, n + 1, DOCUMENTS)
-    write_binary(path, Queries(X=X, judgements=grades, offsets=offsets, query_ids=np.arange(len(offsets) - 1)))
+    write_binary(path, Queries(X=X, judgements=grades, query_offsets=offsets, query_ids=np.arange(len(offsets) - 1)))
 
 
 def limit(gigabytes: float) -> None:

@@ -109,12 +109,12 @@ def each(work: Callable[..., Any], *arguments: Any) -> float:
 
 
 def evaluation(loss: PreparedLoss, X: np.ndarray, rng: np.random.Generator) -> float:
-    """Return the time for a document of a loss and its slopes, at scores that differ little from those before."""
-    w, xi, slopes, times = rng.standard_normal(N_FEATURES), np.zeros(N_QUERIES), np.zeros(N), []
+    """Return the time for a document of a loss and its gradient, at scores that differ little from those before."""
+    w, xi, gradient, times = rng.standard_normal(N_FEATURES), np.zeros(N_QUERIES), np.zeros(N), []
     for _ in range(7):
         w = w + 1e-3 * rng.standard_normal(N_FEATURES)
         scores = X @ w
-        times.append(seconds(partial(loss.evaluate, scores, xi, slopes, 0, N_QUERIES), repeats=1))
+        times.append(seconds(partial(loss.evaluate, scores, xi, gradient, 0, N_QUERIES), repeats=1))
     return min(times[1:]) / N
 
 
@@ -123,19 +123,21 @@ def kernels(rng: np.random.Generator) -> list[Kernel]:
     X = rng.random((N, N_FEATURES), dtype=np.float32)
     grades = rng.integers(0, 5, N)
     queries = Queries.from_arrays(X, grades, group=np.full(N_QUERIES, N_DOCUMENTS))
-    slopes, scores, row = rng.standard_normal(N), np.empty(N), 4.0 * N_FEATURES
+    gradient, scores, row = rng.standard_normal(N), np.empty(N), 4.0 * N_FEATURES
     linear, w = Linear().prepare(queries, 1), rng.standard_normal(N_FEATURES)
     found = [
         Kernel("X·w", each(linear.score, w, scores), row, N_FEATURES),
-        Kernel("Xᵀ·slopes", each(linear.pull_back, slopes, np.zeros(N_FEATURES)), row, N_FEATURES),
+        Kernel("Xᵀ·gradient", each(linear.pull_back, gradient, np.zeros(N_FEATURES)), row, N_FEATURES),
     ]
     for shape, values in SHAPES.items():
         additive = Additive(shape=shape).prepare(queries, 1)
-        table, size = additive.table(0.1 * rng.standard_normal(additive.n_parameters)), additive.n_bytes / N
+        table, size = additive.weights(0.1 * rng.standard_normal(additive.n_parameters)), additive.n_bytes / N
         looked_up = values * N_FEATURES
         found += [
             Kernel(f"additive, {shape}: scores", each(additive.score, table, scores), size, 0.0, looked_up),
-            Kernel(f"additive, {shape}: slopes", each(additive.pull_back, slopes, 0.0 * table), size, 0.0, looked_up),
+            Kernel(
+                f"additive, {shape}: gradient", each(additive.pull_back, gradient, 0.0 * table), size, 0.0, looked_up
+            ),
         ]
     relevant = float((grades > 0).mean() * N_DOCUMENTS)
     losses = {
@@ -145,7 +147,7 @@ def kernels(rng: np.random.Generator) -> list[Kernel]:
         "ndcg@10": (StructuredLoss("ndcg@10"), 52.0, 8.0 * np.log2(N_DOCUMENTS)),
     }
     for name, (loss, size, operations) in losses.items():
-        found.append(Kernel(f"{name} and its slopes", evaluation(loss.prepare(queries), X, rng), size, operations))
+        found.append(Kernel(f"{name} and its gradient", evaluation(loss.prepare(queries), X, rng), size, operations))
         risk = RankingRisk(linear, loss, n_jobs=1)
         whole = min(seconds(partial(risk, w + 1e-3 * rng.standard_normal(N_FEATURES)), 1) for _ in range(7))
         found.append(Kernel(f"a pass with {name}", whole / N, row + size, 2.0 * N_FEATURES + operations))

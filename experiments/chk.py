@@ -118,7 +118,7 @@ def documents(queries: Queries, keep: BoolArray) -> Queries:
         queries,
         X=queries.X[keep],
         judgements=queries.grades[keep],
-        offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
+        query_offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None,
         rows=None,
     )

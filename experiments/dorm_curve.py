@@ -35,7 +35,7 @@ METHODS: Final[Mapping[str, Ranker]] = {
     "ROCArea": ranker("svmauc"),
     "Prec@10": ranker("svmprec@10"),
     "multiclass SVM": ranker("svm-multiclass"),
-    "best feature": ranker("best-feature"),
+    "best feature": ranker("best-feature").set_params(method="best-feature(measure=ap)"),
 }
 
 

@@ -68,7 +68,7 @@ def pool(data: Path, name: str, most: int | None) -> Queries:
 
 def best_first(queries: Queries) -> list[int]:
     """Return the systems by their mean average precision on all queries, the best first."""
-    return [int(system) for system in np.argsort(-BestRun(ranks=True).fit(queries).means_, kind="stable")]
+    return [int(system) for system in np.argsort(-BestRun("ap", ranks=True).fit(queries).means_, kind="stable")]
 
 
 def _splits(queries: Queries, n_trials: int) -> list[Split]:
@@ -97,16 +97,16 @@ def _unlearned(data: Path, *, sample: str, systems: str, n_trials: int, most: in
         "combmnz": UnsupervisedFusion("combmnz", ranks=True),
         "rrf": UnsupervisedFusion("rrf", ranks=True),
     }
-    methods[CHOSEN] = BestRun(ranks=True)
+    methods[CHOSEN] = BestRun("ap", ranks=True)
     by_method: dict[str, Any] = {name: _trial_values(queries, method, n_trials) for name, method in methods.items()}
     for name, system in zip(SINGLES, best_first(whole), strict=False):
         one = whole.with_features(whole.dense()[:, [system]])
-        by_method[name] = {**_trial_values(one, BestRun(ranks=True), n_trials), "system": system + 1}
+        by_method[name] = {**_trial_values(one, BestRun("ap", ranks=True), n_trials), "system": system + 1}
     return by_method
 
 
 def _trial_values(queries: Queries, method: Any, n_trials: int) -> dict[str, list[float]]:
-    trials = compare_on_splits(queries, {"it": method}, _splits(queries, n_trials), n_jobs=1)
+    trials = compare_on_splits(queries, {"it": method}, _splits(queries, n_trials), measure="ap", n_jobs=1)
     return {
         "per_trial": np.round(trials.per_trial["it"], 5).tolist(),
         "per_query": np.round(trials.per_query["it"], 5).tolist(),

@@ -396,7 +396,11 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
         "train flat.txt -C 1 -o new.safetensors", INPUT, ("nothing to learn", "documents of different grades")
     ),
     OnTheCommandLine("train train.parquet --qid qury -C 1 -o new.safetensors", INPUT, ("no column 'qury'", "'qid'")),
-    OnTheCommandLine("train titles.parquet -C 1 -o new.safetensors", INPUT, ("column 'title' holds text", "--feature")),
+    OnTheCommandLine(
+        "train titles.parquet -C 1 --feature 'title,bm25' -o new.safetensors",
+        INPUT,
+        ("column 'title' holds text", "--feature"),
+    ),
     OnTheCommandLine(
         "train train.txt -o nowhere/new.safetensors", INPUT, ("nowhere: no such folder", "create it first")
     ),
@@ -464,7 +468,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine("rank model.safetensors test.txt --tag mine", USAGE, ("--tag goes with --format trec",)),
     OnTheCommandLine("evaluate test.txt model.safetensors -m ndgc@10", USAGE, ("'ndgc@10'", "did you mean 'ndcg@10'?")),
     OnTheCommandLine("evaluate test.txt model.safetensors -m ndcg@x", USAGE, ("'ndcg@x'", "ndcg@10")),
-    OnTheCommandLine("evaluate test.txt model.safetensors --compare", USAGE, ("--compare needs at least two systems",)),
+    OnTheCommandLine("compare test.txt model.safetensors", USAGE, ("needs two systems", "or --baseline")),
     OnTheCommandLine(
         "report test.txt model.safetensors --policy letor5", USAGE, ("unknown policy 'letor5'", "did you mean 'letor")
     ),

@@ -141,12 +141,20 @@ class CheckpointWarning(UserWarning):
     """Warns that a checkpoint is damaged, or cannot be written; training goes on."""
 
 
+class ColumnsLeftOutWarning(UserWarning):
+    """Warns that columns of a table are no features because they hold text or ids."""
+
+
 class FractionalGradesWarning(UserWarning):
     """Fractional grades count as irrelevant because they are below the relevance threshold of a measure."""
 
 
 class NothingRankedWarning(UserWarning):
     """Warns that a trained model gives all documents of a query the same score, on every training query."""
+
+
+class RepeatedDocumentsWarning(UserWarning):
+    """A document stands more than once in a query."""
 
 
 class SplitQueriesWarning(UserWarning):

@@ -109,8 +109,8 @@ def few_Cs(monkeypatch):
     """Let ``fuse`` choose from two values of C on two folds, where it does not matter which is chosen, nor how."""
     fusion, fit = FuseOptions.fusion, Fusion.fit
 
-    def fit_on_two(self, train, valid=None):
-        return fit(self, train, valid, folds=2 if valid is None else None)
+    def fit_on_two(self, train, valid=None, **options):
+        return fit(self, train, valid, folds=2 if valid is None else None, **options)
 
     monkeypatch.setattr(FuseOptions, "fusion", lambda self: fusion(self).set_params(Cs=[1.0, 10.0]))
     monkeypatch.setattr(Fusion, "fit", fit_on_two)

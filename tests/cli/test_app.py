@@ -176,7 +176,7 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     own = {field.name: field for field in fields(MethodOptions)}
     inner = {field.name: field for kind in (StructuredLoss, Tight, Linear, Additive, Auto) for field in fields(kind)}
     assert set(own) - set(ranker) - set(inner) == {"preset", "nonnegative_feature"}
-    assert set(ranker) - set(own) == {"method", "loss", "C", "warm_start"}
+    assert set(ranker) - set(own) == {"method", "loss", "C", "warm_start", "verbose"}
     different = {name for name in set(own) & set(ranker) if own[name].default != ranker[name]}
     assert different == {"solver", "random_state"}  # None, so that they can be refused where they mean nothing
     for name in ("groups", "nonnegative"):
@@ -278,16 +278,21 @@ def _choices(hint):
     return {choice for choice in inner if isinstance(choice, str)}
 
 
-def test_completion_offers_presets_measures_and_policies():
+def test_completion_offers_presets_measures_policies_and_targets():
     assert [name for name, _ in completion.preset_names("svmm")] == ["svmmap", "svmmrr"]
     assert [name for name, _ in completion.measure_names("n")] == ["ndcg", "ndcg@10"]
     assert [name for name, _ in completion.measure_names("p")] == ["p@10"]  # it needs a cutoff
     assert [name for name, _ in completion.policy_names("letor")] == ["letor3", "letor4"]
+    assert [name for name, _ in completion.target_names("s")] == ["solr", "sql"]
 
 
-def test_the_shell_is_offered_presets():
-    words = {"_MARGINRANK_COMPLETE": "complete_bash", "COMP_WORDS": "marginrank train --preset svmn", "COMP_CWORD": "3"}
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("train --preset svmn", ["svmndcg", "svmndcg-nc"]), ("export --to so", ["solr"])],
+)
+def test_the_shell_is_offered_presets_and_targets(line, offered):
+    words = {"_MARGINRANK_COMPLETE": "complete_bash", "COMP_WORDS": f"marginrank {line}", "COMP_CWORD": "3"}
     done = subprocess.run(
         [sys.executable, "-m", "marginrank"], env=os.environ | words, capture_output=True, text=True, check=False
     )
-    assert done.stdout.split() == ["svmndcg", "svmndcg-nc"]
+    assert done.stdout.split() == offered

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from marginrank.cli.app import _compilation_as_line
+from marginrank.cli.streams import logged_as_lines
 from marginrank.runtime.kernels import COMPILING, cache_folder
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_line_is_printed_unless_asked_to_be_quiet(quiet, capsys):
     log = logging.getLogger("marginrank.runtime.kernels")
-    with _compilation_as_line(quiet):
+    with logged_as_lines("marginrank.runtime.kernels", quiet=quiet):
         log.info(COMPILING)
     log.info(COMPILING)  # as in Python, where nobody asked for it
     assert capsys.readouterr().err == ("" if quiet else f"{COMPILING}\n")

@@ -6,6 +6,7 @@ import ast
 import pickle
 import re
 import shlex
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ ROOT = Path(marginrank.__file__).parent
 #: Rooms whose errors commands can meet.
 ROOMS = (
     *("data", "preparation", "measures", "evaluation", "losses", "scorers", "solvers", "training", "methods", "model"),
-    *("ranker", "fusion", "recommend", "reporting", "runtime"),
+    *("ranker", "fusion", "recommend", "reporting", "runtime", "export"),
 )
 MODULES = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
 GROUP = typer.main.get_command(app)
@@ -73,11 +74,13 @@ PYTHON_ONLY = {
     ("ranker/argument_checks.py", "group"): "the arguments of other libraries",
     ("ranker/argument_checks.py", "groups"): "scikit-learn",
     ("model/file_format.py", "C"): "a damaged model file",
+    ("export/eland.py", "model"): "a written program",
+    ("export/solr.py", "model"): "a query of Solr",
 }
 
 
 def test_texts_leave_parameters_that_are_options_to_each_interface():
-    options = options_of("train") | options_of("recommend")
+    options = options_of("train") | options_of("recommend") | options_of("fuse")
     spelled = re.compile(r"^([A-Za-z]\w*)(?= is )|(?<![\w(.,])(?<!, )([A-Za-z]\w*)(?==(?!=))")
     excepted = set()
     for place, text in texts():
@@ -99,10 +102,21 @@ def test_parameters_of_messages_have_options():
         and isinstance(node.args[0], ast.Constant)
     }
     assert {"missing", "dtype", "bound", "scorer", "first_index", "folds"} <= named
-    for command in ("train", "recommend"):
-        options = options_of(command)
-        for name in named - {"X"}:
-            assert write_option(Parameter(name, True), options).startswith("-"), name
+    for command, name in product(GROUP.commands, named - {"X", "allow_nan"}):
+        written = write_option(Parameter(name, "tight"), options_of(command))
+        option, _, place = written.removesuffix(")").partition(" (of marginrank ")
+        if written.startswith("-"):
+            assert option.removesuffix(" tight") in words_of(place or command), written
+            assert not place or "--preset" not in words_of(command), written
+        else:
+            assert written == f"the {name.replace('_', ' ')} tight"
+    for name in named - {"X"}:
+        assert any(write_option(Parameter(name, True), options_of(one)).startswith("-") for one in GROUP.commands), name
+
+
+def words_of(command):
+    """All options of a command."""
+    return {words for parameter in GROUP.commands[command].params for words in parameter.opts}
 
 
 @pytest.mark.parametrize(
@@ -111,12 +125,19 @@ def test_parameters_of_messages_have_options():
         ("train", Parameter("C"), "-C"),
         ("train", Parameter("random_state"), "--random-state"),
         ("recommend", Parameter("user", ...), "--user-column"),
-        ("explain", Parameter("scorer", "additive(shape=steps)"), "--scorer 'additive(shape=steps)'"),
+        (
+            "explain",
+            Parameter("scorer", "additive(shape=steps)"),
+            "--scorer 'additive(shape=steps)' (of marginrank train)",
+        ),
+        ("export", Parameter("kinds", "minmax", "rrf"), "--kinds minmax or rrf (of marginrank fuse)"),
+        ("fuse", Parameter("scaling", "standard"), "the scaling standard"),
+        ("fuse", Parameter("bound", "tight"), "--bound tight"),
         ("train", Parameter("n_bins"), "--bins"),
         ("train", Parameter("allow_nan", True), "--missing nan"),
         ("train", Parameter("overwrite", True), "--force"),
         ("evaluate", Parameter("missing_topics", "skip"), "--missing-topics skip"),
-        ("train", Parameter("cv", 5), "cv=5"),
+        ("train", Parameter("cv", 5), "the cv 5"),
     ],
 )
 def test_a_parameter_is_written_as_the_option_of_the_command(command, parameter, shown):
@@ -133,14 +154,14 @@ def test_errors_cross_process_borders_with_their_parameters(error):
 
 
 def test_what_stands_in_a_file_is_shown_as_it_is(folder, fails):
-    Path("odd.csv").write_text("qid,grade,measure=ap,missing='zero'\n1,1,good,2\n1,0,bad,3\n")
-    said = fails("train", "odd.csv", "-C", "1", "-o", "new.safetensors", code=1)
+    Path("odd.csv").write_text("qid,grade,measure=ap,missing='zero'\n1,1,1,2\n1,0,good,3\n")
+    said = fails("train", "odd.csv", "-C", "1", "-o", "new.safetensors", "--feature", "m*", code=1)
     assert "column 'measure=ap' holds 'good'" in said
     assert shlex.split(said)[-2:] == ["--feature", "missing='zero'"]
 
 
 def test_the_features_that_an_error_names_can_be_pasted(folder, fails, run):
-    Path("titles.csv").write_text("qid,grade,title,days old\n1,1,good,2\n1,0,bad,3\n2,1,a,4\n2,0,b,5\n")
+    Path("titles.csv").write_text("qid,grade,title,days old\n1,1,3,2\n1,0,bad,3\n2,1,a,4\n2,0,b,5\n")
     said = fails("train", "titles.csv", "-C", "1", "-o", "new.safetensors", code=1)
     assert "name the feature columns with --feature 'days old'" in said
     assert run("train", "titles.csv", "-C", "1", "-o", "new.safetensors", "--feature", "days old").code == 0

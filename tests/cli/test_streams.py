@@ -74,7 +74,8 @@ def test_help_that_is_no_longer_read_ends_quietly(shell, unread, words):
 
 #: A line in the log for every hundredth of a second, instead of every five seconds.
 TALKATIVE = (
-    "from marginrank.cli import progress; progress._LOG_INTERVAL = 0.01; from marginrank.__main__ import main; main()"
+    "from marginrank.training import progress; progress._LOG_INTERVAL = 0.01; "
+    "from marginrank.__main__ import main; main()"
 )
 
 

@@ -44,7 +44,7 @@ def test_every_number_counts(X):
         return array
 
     queries = some_queries(X=X)
-    parts = ["judgements", "offsets", "query_weights"]
+    parts = ["judgements", "query_offsets", "query_weights"]
     others = [queries, replace(queries, query_weights=None)]
     others += [
         replace(queries, **{part: changed(getattr(queries, part), at)})

@@ -52,10 +52,10 @@ def test_a_frame_of_each_library(frame: Callable[[dict[str, Any]], Any]) -> None
     assert q.feature_names == ("bm25", "clicks")
     assert q.X.dtype == np.float64
     assert from_frame(frame(COLUMNS), dtype="float32").X.dtype == np.float32
-    np.testing.assert_array_equal(q.X, [[0.5, 7], [2.5, 9], [1.5, 8]])
-    assert q.grades.tolist() == [2, 1, 0]
-    assert q.document_ids.tolist() == ["x", "z", "y"]
-    assert q.to_source_rows(q.grades).tolist() == [2, 0, 1]
+    np.testing.assert_array_equal(q.X, [[0.5, 7], [1.5, 8], [2.5, 9]])
+    assert q.grades.tolist() == [2, 0, 1]
+    assert q.document_ids.tolist() == ["x", "y", "z"]
+    assert q.grouped.document_ids.tolist() == ["x", "z", "y"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -168,7 +168,8 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
         (
             {"y": [1], "a": [1]},
             {},
-            "no column of query ids among 'y', 'a'; name it with qid= (recognised: qid, query_id, query, topic)",
+            "no column of query ids among 'y', 'a'; name it with qid= "
+            "(recognised: qid, query_id, search_id, query, topic)",
         ),
         ({"qid": [1], "y": [1], "a": [1]}, {"qid": "q"}, "no column 'q'; the columns are 'qid', 'y', 'a'"),
         ({"qid": [1], "y": [1], "a": [1]}, {"grade": "g"}, "no column 'g'; the columns are 'qid', 'y', 'a'"),
@@ -177,7 +178,7 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
         ({"qid": [1], "y": [1], "a": [1]}, {"document_group": "d"}, "no column 'd'; the columns are 'qid', 'y', 'a'"),
         (
             {"qid": [1], "y": [1], "title": ["x"], "a": [1]},
-            {},
+            {"features": ["title", "a"]},
             "column 'title' holds text, not numbers; name the feature columns with features=['a']",
         ),
         ({"qid": [1], "y": [1]}, {}, "no feature columns are left; name them with features="),
@@ -297,7 +298,7 @@ def assert_equal(found: Queries, expected: Queries) -> None:
     assert found.X.dtype == expected.X.dtype
     assert found.feature_names == expected.feature_names
     np.testing.assert_array_equal(found.X, expected.X)
-    for name in ("grades", "offsets", "query_ids", "document_ids"):
+    for name in ("grades", "query_offsets", "query_ids", "document_ids", "order"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 

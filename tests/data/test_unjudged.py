@@ -74,11 +74,10 @@ def test_rows_without_grades_are_ranked(source: str, tmp_path: Path) -> None:
     assert ranker.rank(queries, ids=True) == RANKED
     weight = ranker.coef_[0]
     assert weight > 0
-    assert ranker.predict(queries) == pytest.approx(
-        np.array([2.0, 1.0, 9.0, 1.0, 5.0]) * weight + ranker.coef_[1] * 0.5
-    )
+    assert ranker.predict(queries) == pytest.approx(np.array(ROWS["clicks"]) * weight + ranker.coef_[1] * 0.5)
     # Clicks less their mean in the query: 4 in the first, 3 in the second.
-    assert ranker.explain(queries)[:, 0] == pytest.approx(np.array([-2.0, -3.0, 5.0, -2.0, 2.0]) * weight)
+    means = np.array([{"red": 4.0, "blue": 3.0}[query] for query in ROWS["query"]])
+    assert ranker.explain(queries)[:, 0] == pytest.approx((np.array(ROWS["clicks"]) - means) * weight)
     assert ranker.rank(queries[1], ids=True) == [["v", "u"]]
 
 
@@ -87,9 +86,9 @@ def test_scalings_need_no_grades(scaling: str, tmp_path: Path) -> None:
     ranker = Ranker("svmmap", scaling=scaling).fit([[3.0, 0.5], [1.0, 0.4]] * 2, [1, 0] * 2, qid=[1, 1, 2, 2])
     queries = unjudged("arrays", tmp_path)
     frame = pd.DataFrame(ROWS)
-    assert ranker.rank(Queries.from_arrays(queries.X, group=[3, 2], document_ids=queries.document_ids), ids=True) == (
-        RANKED
-    )
+    assert ranker.rank(
+        Queries.from_arrays(queries.grouped.X, group=[3, 2], document_ids=queries.grouped.document_ids), ids=True
+    ) == (RANKED)
     assert [rows.tolist() for rows in ranker.rank(frame[["clicks", "noise"]].to_numpy(), qid=frame["query"])] == [
         [4, 0, 2],
         [3, 1],
@@ -105,8 +104,8 @@ def test_the_command_line_ranks_files_without_grades(source: str, tmp_path: Path
     rows = [line.split("\t")[:3] for line in done.stdout.splitlines()[1:]]
     assert rows == [["red", "1", "z"], ["blue", "1", "v"]]
     shown = CliRunner().invoke(app, ["inspect", str(path)], catch_exceptions=False).stdout
-    assert "queries     2\n" in shown
-    assert "grades      none\n" in shown
+    assert "queries         2\n" in shown
+    assert "grades          none\n" in shown
     assert CliRunner().invoke(app, ["verify", str(path)]).exit_code == 0
     assert CliRunner().invoke(app, ["rank", *words[1:3], "-o", str(tmp_path / "scores.txt")]).exit_code == 0
 
@@ -127,7 +126,8 @@ def test_commands_that_need_grades_say_so(command: list[str], tmp_path: Path, mo
     trained().save("model.safetensors")
     written("parquet", tmp_path)
     done = CliRunner().invoke(app, command)
-    wanted = "error: rows.parquet: no grades in this data, and they are needed here; name their column with --grade\n"
+    wanted = "columns  query: query, document: docid, 2 features: clicks, noise\n"
+    wanted += "error: rows.parquet: no grades in this data, and they are needed here; name their column with --grade\n"
     assert (done.exit_code, done.stderr) == (1, wanted)
 
 

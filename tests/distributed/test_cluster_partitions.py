@@ -65,7 +65,7 @@ def test_a_query_spread_over_all_partitions_of_a_frame_stays_whole(client):
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     queries = judged()
     names = [f"f{number}" for number in range(5)]
-    qid = np.repeat(queries.query_ids, queries.lengths)
+    qid = queries.query_ids[queries.query_of_row]
     table = pandas.DataFrame(queries.X, columns=names).assign(qid=qid, label=queries.grades)
     models = []
     for seed, on in ((0, client), (1, None)):
@@ -116,14 +116,13 @@ def test_workers_drop_what_the_client_no_longer_has(client, files):
 
 
 def _count_kept():
-    from marginrank.distributed.worker import _kept
+    from marginrank.distributed.worker import _store
 
-    return len(_kept)
+    return len(_store)
 
 
 def test_binary_files_stay_on_disk(client, tmp_path):
-    queries = judged()
-    write_binary(tmp_path / "all.queries", queries)
+    write_binary(tmp_path / "all.queries", judged().grouped)
     cut = DistributedQueries.from_files(tmp_path / "all.queries", client, per_file=2)
     assert cut.partitions.map(_is_mapped) == [True, True]
 
@@ -240,7 +239,7 @@ def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
     before = list(place.homes)
     client.workers = {"b": 2}
     assert not place.complete
-    place.deal()
+    place.assign()
     assert set(place.homes) == {"b"}
     client.workers = {"b": 2, "c": 1}
     place.refresh()

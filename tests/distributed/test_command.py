@@ -117,9 +117,9 @@ def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, expected, liv
 
 
 def _count_owners():
-    from marginrank.distributed.worker import _kept
+    from marginrank.distributed.worker import _store
 
-    return len({owner for owner, *_ in _kept})
+    return len({owner for owner, *_ in _store})
 
 
 @pytest.mark.slow

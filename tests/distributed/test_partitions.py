@@ -52,7 +52,7 @@ def _own(value):
 @pytest.mark.parametrize("name", METHODS)
 def test_one_partition_is_the_queries_bit_for_bit(name, monkeypatch):
     # Few bins on one machine are trained with lines, which partitions do not have.
-    monkeypatch.setattr("marginrank.scorers.additive.scorer._FEW_BYTES", 0)
+    monkeypatch.setattr("marginrank.scorers.additive.scorer._SMALL_BYTES", 0)
     queries = judged()
     whole, part = ranker(name).fit(queries), ranker(name).fit(parts(queries, 1))
     np.testing.assert_array_equal(part.coef_, whole.coef_)
@@ -131,7 +131,7 @@ def test_scores_are_written_in_the_order_of_each_source(tmp_path):
     paths = model.predict(parts(queries, 3)).to_files(tmp_path / "scores")
     assert [path.name for path in paths] == ["part-0.txt", "part-1.txt", "part-2.txt"]
     written = np.concatenate([np.loadtxt(path, ndmin=1) for path in paths])
-    np.testing.assert_array_equal(written, model.predict(queries))
+    np.testing.assert_array_equal(written, model.predict(queries.grouped))
 
 
 def test_a_path_of_C_and_validation_queries():
@@ -193,7 +193,7 @@ def test_partitions_with_other_features_are_refused(tmp_path):
 def test_a_file_may_have_several_partitions(tmp_path):
     from marginrank.data import write_binary
 
-    queries = judged()
+    queries = judged().grouped
     write_binary(tmp_path / "all.queries", queries)
     cut = DistributedQueries.from_files(tmp_path / "all.queries", per_file=4)
     assert (cut.n_partitions, cut.n_documents) == (4, queries.n_documents)

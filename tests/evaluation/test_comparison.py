@@ -133,6 +133,11 @@ def test_wilcoxon_ranks_roundoff_ties_together():
     assert row_of(a, b, tie_tolerance=0).p_wilcoxon != stats.wilcoxon(tenths).pvalue
 
 
+def test_a_difference_of_exactly_the_tolerance_is_a_tie():
+    row = row_of([0.5, 1.0, 0.0], [0.25, 0.0, 0.25], tie_tolerance=0.25)
+    assert (row.wins, row.losses, row.ties) == (1, 0, 2)
+
+
 def test_wilcoxon_leaves_zeros_out():
     a, b = two_systems(20)
     padded = np.concatenate([a, np.full(30, 0.5)]), np.concatenate([b, np.full(30, 0.5)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from marginrank import DataError, Queries, compare, evaluate
 from marginrank.data import Qrels, Run
 from marginrank.evaluation import POLICIES, Policy
+from marginrank.evaluation.evaluation import Unjudged, count_unjudged
 from tests.measures.reference import SPELLINGS
 
 query_lists = st.lists(
@@ -80,7 +81,7 @@ def test_standard_does_not_depend_on_the_order_of_rows(lists, data):
     order = np.array(data.draw(st.permutations(range(queries.n_documents))))
     qid = np.repeat(queries.query_ids, queries.lengths)
     shuffled = Queries.from_arrays(np.zeros((len(order), 1)), queries.grades[order], qid=qid[order])
-    found = evaluate(shuffled, shuffled.from_source_rows(scores[order]), spellings)
+    found = evaluate(shuffled, scores[order], spellings)
     expected = evaluate(queries, scores, spellings)
     for spelling in spellings:
         by_query = dict(zip(found.query_ids.tolist(), found[spelling].tolist(), strict=True))
@@ -110,6 +111,17 @@ def test_depth_counts_only_the_first_documents(ties, lists, depth):
         by_depth = evaluate(queries, scores, name, policy=policy, depth=depth)[name]
         by_cutoff = evaluate(queries, scores, f"{name}@{depth}", policy=policy)[f"{name}@{depth}"]
         assert by_depth.tolist() == pytest.approx(by_cutoff.tolist(), abs=1e-12), name
+
+
+@given(lists=query_lists)
+@pytest.mark.parametrize("ties", ["average", "input", "worst"])
+def test_the_other_measures_do_not_change_how_ties_are_ranked(ties, lists):
+    """Measures with a cutoff alone need only the first ranks; together with AP they see whole rankings."""
+    queries, scores = queries_of(lists)
+    policy = Policy("test", "", ties=ties, empty="zero")
+    for name in ("ndcg@1", "rr@2", "p@3"):
+        alone = evaluate(queries, scores, name, policy=policy)[name]
+        assert alone.tolist() == evaluate(queries, scores, [name, "ap"], policy=policy)[name].tolist()
 
 
 def test_document_ids_break_ties_descending():
@@ -251,7 +263,7 @@ def test_arrays_are_grouped_by_query():
         (lambda: evaluate([1, 0], [1.0, 2.0]), TypeError, "with qid or group"),
         (lambda: evaluate([1, 0], qrels_and_run()[1], qid=[1, 1]), TypeError, "with qid or group"),
         (lambda: evaluate(qrels_and_run()[0], [1.0], qid=[1]), TypeError, "leave out qid and group"),
-        (lambda: evaluate([1, 0], [1.0], qid=[1, 1]), DataError, "scores has 1 entries for 2 documents"),
+        (lambda: evaluate([1, 0], [1.0], qid=[1, 1]), DataError, "scores have shape \\(1,\\) for 2 documents"),
         (lambda: evaluate([1, -1], [1.0, 2.0], qid=[1, 1]), DataError, r"y\[1\] is -1"),
         # Row 2 is stored second, next to the other document of its query.
         (
@@ -305,3 +317,10 @@ def test_a_mean_over_no_queries_says_why():
     assert text.endswith("policy: standard; no query has a relevant document")
     assert "nan        0" in text
     assert "no query" not in str(evaluate([0, 1], [1.0, 2.0], "ndcg@5", qid=[1, 1]))
+
+
+def test_unjudged_documents_are_counted_among_the_first_ten():
+    names = np.array([f"d{rank}" for rank in range(12)])
+    run = Run(np.array(["1"]), np.array([0, 12]), names, np.arange(12.0, 0.0, -1.0))
+    qrels = Qrels(np.array(["1"]), np.array([0, 1]), names[:1], np.array([1.0]))
+    assert count_unjudged(qrels, run) == Unjudged(10, 9, 10)

@@ -22,7 +22,7 @@ def elasticsearch_ltr(body: dict[str, Any], features: dict[str, np.ndarray]) -> 
     """Score with the model of a _createmodel request."""
     model = body["model"]["model"]
     definition = json.loads(model["definition"])
-    values = {name: column.astype(np.float32) for name, column in features.items()}
+    values = {name: np.nan_to_num(column, nan=0.0).astype(np.float32) for name, column in features.items()}
     if model["type"] == "model/xgboost+json":
         scores = [_dumped_tree(tree, values) for tree in definition]
         return np.sum(scores, axis=0, dtype=np.float32)
@@ -47,7 +47,7 @@ def solr(model: dict[str, Any], features: dict[str, np.ndarray]) -> np.ndarray:
     """Score with a model of the model store."""
     values = {}
     for feature in model["features"]:
-        column = features[feature["name"]].astype(np.float32)
+        column = np.nan_to_num(features[feature["name"]], nan=0.0).astype(np.float32)
         if "norm" in feature:
             assert feature["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
             average, deviation = (float(feature["norm"]["params"][name]) for name in ("avg", "std"))

@@ -26,8 +26,6 @@ def judge(name: str, spec: str, folder: Path) -> float:
     model.export(target, path)
     n = FEW if name.startswith(SMOOTH) else N_DOCUMENTS
     X = hard_documents(name, n)
-    if not target.knows_missing:
-        X = np.nan_to_num(X, nan=0.0)
     check = Check(model.names, X, (SIZE,) * (n // SIZE), model.score(X, group=[SIZE] * (n // SIZE)))
     beside = Check.read(check_path(path))
     assert len(beside.scores) == 200

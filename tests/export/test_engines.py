@@ -32,20 +32,26 @@ def columns_of(name: str, X: np.ndarray) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", sorted(TREES | LINEAR))
 def test_elasticsearch_ltr(name: str, tmp_path: Path) -> None:
-    trained(name).export("elasticsearch-ltr", tmp_path / "m.json")
+    trained(name).export("elasticsearch-ltr(missing=zero)", tmp_path / "m.json")
     X, check = documents_without_gaps(name)
     body = json.loads((tmp_path / "m.json").read_text())
     assert check.compare(engines.elasticsearch_ltr(body, columns_of(name, X))) is None
+    beside = Check.read(tmp_path / "m.check.json")
+    assert np.isnan(beside.X).any()
+    assert beside.compare(engines.elasticsearch_ltr(body, columns_of(name, beside.X))) is None
     features = json.loads((tmp_path / "m.featureset.json").read_text())["featureset"]["features"]
     assert [one["name"] for one in features] == list(columns_of(name, X))
 
 
 @pytest.mark.parametrize("name", sorted(TREES | LINEAR))
 def test_solr(name: str, tmp_path: Path) -> None:
-    trained(name).export("solr", tmp_path / "m.json")
+    trained(name).export("solr(missing=zero)", tmp_path / "m.json")
     X, check = documents_without_gaps(name)
     body = json.loads((tmp_path / "m.json").read_text())
     assert check.compare(engines.solr(body, columns_of(name, X))) is None
+    beside = Check.read(tmp_path / "m.check.json")
+    assert np.isnan(beside.X).any()
+    assert beside.compare(engines.solr(body, columns_of(name, beside.X))) is None
     features = json.loads((tmp_path / "m.features.json").read_text())
     assert {one["name"] for one in body["features"]} <= {one["name"] for one in features}
 
@@ -62,7 +68,8 @@ def test_thresholds_of_solr_are_those_of_the_model() -> None:
 
 @pytest.mark.parametrize("spec", ["elasticsearch-ltr", "solr"])
 def test_plugins_take_linear_and_tree_models(spec: str) -> None:
-    assert {name for name in TRAINERS if takes(name, spec)} == TREES | LINEAR
+    assert {name for name in TRAINERS if takes(name, f"{spec}(missing=zero)")} == TREES | LINEAR
+    assert {name for name in TRAINERS if takes(name, spec)} == {"linear", "linear-standard", "linear-zero"}
 
 
 @pytest.mark.parametrize("name", sorted(VESPA))

@@ -8,11 +8,13 @@ import pytest
 
 from marginrank.errors import DataError
 from marginrank.export import Check, parse_target
+from marginrank.export.sql import SqlSyntax
 from tests.export.conftest import Postgres
 from tests.export.judging import SIZE, judge, takes
 from tests.export.test_engines import GROUP, fused, retrieved
 from tests.export.trained import TRAINERS, hard_documents, trained
 
+POSTGRES_TYPES = {bool: "boolean", int: "bigint", float: "float8"}
 REFUSED = {"expected-grades", "kernel", "kernel-poly", "gaussian-process"}
 TAKEN = [name for name in TRAINERS if name not in REFUSED and not name.startswith("network")]
 
@@ -73,10 +75,13 @@ def test_postgresql_tells_capitals_apart(tmp_path: Path) -> None:
 
 def postgres_scores(server: Postgres, statement: str, check: Check) -> np.ndarray:
     """Load the documents of a check into a table, and score them there."""
-    columns = ", ".join(f'"{feature}" float8' for feature in check.features)
+    name = SqlSyntax("postgresql").name
+    columns = ", ".join(
+        f"{name(feature)} {POSTGRES_TYPES[check.value_types.get(feature, float)]}" for feature in check.features
+    )
     rows = "\n".join(
-        "\t".join([query, document, *("\\N" if np.isnan(x) else repr(x) for x in values)])
-        for query, document, values in zip(check.queries, check.documents, check.X.tolist(), strict=True)
+        "\t".join([query, document, *("\\N" if x is None else repr(x) for x in values)])
+        for query, document, values in zip(check.queries, check.documents, check.rows, strict=True)
     )
     script = (
         f"CREATE TEMP TABLE candidates (query_id text, document_id text, {columns});\n"
@@ -122,7 +127,7 @@ def test_infinite_values_are_missing_ones(name: str, tmp_path: Path) -> None:
 
 def test_an_expression_stands_alone_where_no_other_row_matters(tmp_path: Path) -> None:
     model = trained("steps-standard")
-    model.export("sql(dialect=sqlite)", tmp_path / "m.sql")
+    model.export("sql(dialect=sqlite, table=t)", tmp_path / "m.sql")
     expression = (tmp_path / "m.expression.sql").read_text()
     X = hard_documents("steps-standard", 100)
     connection = sqlite3.connect(":memory:")

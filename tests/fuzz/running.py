@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
@@ -20,6 +21,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from marginrank.errors import ColumnsLeftOutWarning, RepeatedDocumentsWarning
 from tests.fuzz.targets import TARGETS
 
 #: Seconds after which a file counts as a hang.
@@ -52,6 +54,8 @@ class Plan:
 def work(plan: Plan, out: Path, pipe: Connection) -> None:
     """Read files by the batch until told to stop; say which one comes, and how each ended."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for category in (RepeatedDocumentsWarning, ColumnsLeftOutWarning):
+        warnings.simplefilter("ignore", category)
     compiled: set[str] = set()
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         while batch := pipe.recv():

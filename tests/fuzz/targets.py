@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -39,7 +40,7 @@ from marginrank.data.formats.letor import read_letor
 from marginrank.data.formats.score_file import read_scores
 from marginrank.data.queries import check_finite
 from marginrank.data.reader import read
-from marginrank.errors import DataError, NumericalError
+from marginrank.errors import ColumnsLeftOutWarning, DataError, NumericalError
 from marginrank.model.file_format import _MODELS
 from marginrank.runtime.array_file import Content, read_array_file, write_array_file
 from marginrank.scorers import Additive, Kernel
@@ -253,11 +254,16 @@ def check_named(
     """
     with pytest.MonkeyPatch.context() as patch:
         if len(data) % 2:
-            patch.setattr(formats.csv, "_BLOCK_BYTES", 64)
-            patch.setattr(formats.json_lines, "_BLOCK_BYTES", 64)
-        found = refused(path, partial(reader, path, missing="nan"))
+            patch.setattr(formats.csv, "TEXT_BLOCK_BYTES", 64)
+            patch.setattr(formats.json_lines, "TEXT_BLOCK_BYTES", 64)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = refused(path, partial(reader, path, missing="nan"))
     if found is not None:
         lawful(found)
+    # The reference refuses columns of text, which are left out with a warning.
+    if any(issubclass(warning.category, ColumnsLeftOutWarning) for warning in caught):
+        return found is not None
     try:
         expected = reference(data)
     except DoubtfulError:
@@ -268,12 +274,11 @@ def check_named(
     if expected is None:
         return False
     assert list(found.feature_names) == list(expected["X"])
-    back = found.to_source_rows
-    assert back(np.repeat(found.query_ids, found.lengths)).tolist() == expected["qid"]
-    assert back(found.grades).tolist() == expected["grade"]
+    assert found.query_ids[found.query_of_row].tolist() == expected["qid"]
+    assert found.grades.tolist() == expected["grade"]
     assert found.document_ids is not None
-    assert back(found.document_ids).tolist() == expected["docid"]
-    np.testing.assert_array_equal(back(found.X).T, list(expected["X"].values()))
+    assert found.document_ids.tolist() == expected["docid"]
+    np.testing.assert_array_equal(found.X.T, list(expected["X"].values()))
     return True
 
 
@@ -282,7 +287,7 @@ def check_named(
 
 def lawful(queries: Queries) -> None:
     """Everything that the rest of the package takes for granted, by plain means."""
-    n, offsets = queries.n_documents, queries.offsets
+    n, offsets = queries.n_documents, queries.query_offsets
     assert offsets[0] == 0
     assert offsets[-1] == n
     assert (np.diff(offsets) >= 0).all()

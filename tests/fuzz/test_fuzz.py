@@ -14,6 +14,9 @@ from tests.fuzz.targets import TARGETS
 FILES = 60
 
 
+@pytest.mark.filterwarnings(
+    "ignore::marginrank.errors.RepeatedDocumentsWarning", "ignore::marginrank.errors.ColumnsLeftOutWarning"
+)
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_files_are_read_as_they_should_be_or_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

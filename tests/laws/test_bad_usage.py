@@ -20,7 +20,7 @@ from marginrank.training.partitioned_risk import empirical_risk
 
 @pytest.fixture
 def queries():
-    return mr.Queries.from_arrays([[3.0], [1.0], [2.0], [0.0]], [2, 1, 0, 0], qid=list("abab"))
+    return mr.Queries.from_arrays([[3.0], [1.0], [2.0], [0.0]], [2, 1, 0, 0], qid=list("abab")).grouped
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_frames_are_arrays_with_names(scorer, frame, tmp_path):
             np.testing.assert_allclose(other.predict(kind(columns)), scores, rtol=1e-12, atol=1e-12)
         with pytest.warns(UserWarning, match="X does not have valid feature names"):  # scikit-learn's
             np.testing.assert_allclose(other.predict(X), scores, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(whole.to_source_rows(other.predict(whole)), scores, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(other.predict(whole), scores, rtol=1e-12, atol=1e-12)
 
 
 @every_frame

@@ -241,8 +241,8 @@ def test_text_is_converted_on_disk_to_the_same_file(options, kind, tmp_path, mon
     moved = []
     monkeypatch.setattr(
         marginrank.data.formats.letor,
-        "Appended",
-        lambda: moved.append(1) or marginrank.runtime.mapped_arrays.Appended(),
+        "SpillFile",
+        lambda: moved.append(1) or marginrank.runtime.mapped_arrays.SpillFile(),
     )
     convert(tmp_path / "a.txt", tmp_path / "disk.queries", **options)
     assert moved

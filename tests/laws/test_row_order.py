@@ -1,6 +1,6 @@
-"""A `Queries` has one row order, its own: shuffled rows give the numbers and the documents of sorted ones.
+"""Rows in, rows out: whatever takes or returns rows speaks of them in the order of the caller.
 
-Expected values are worked out here, document by document, from rows that never had to move.
+Expected values are worked out here, document by document, from rows sorted by query.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from marginrank import Fusion, Queries, Ranker, evaluate, from_frame, read, write_report
+from marginrank import Fusion, Queries, Ranker, compare, evaluate, from_frame, read, tune, write_report
 from marginrank.cli.app import app
 from marginrank.data import Run
 from marginrank.errors import DataError
 from marginrank.fusion import BestRun, UnsupervisedFusion, rrf
+from marginrank.preparation import QueryMinMax
 from marginrank.solvers import Auto
 
 N_QUERIES, N_DOCUMENTS = 12, 7
@@ -41,6 +42,8 @@ class Collection:
         self.ids = np.array([f"{q}-{row}" for row, q in enumerate(self.qid)])
         self.shuffled = rng.permutation(n)
         self.ranker = Ranker("svmmap", C=5.0).fit(self.X, self.grades, qid=self.qid)
+        frame = pd.DataFrame(self.X, columns=NAMES)
+        self.named = Ranker("svmmap", C=5.0).fit(frame, self.grades, qid=self.qid)
         self.scores = dict(zip(self.ids.tolist(), self.ranker.predict(self.X).tolist(), strict=True))
         self.bm25 = dict(zip(self.ids.tolist(), self.X[:, 0].tolist(), strict=True))
         self.grade = dict(zip(self.ids.tolist(), self.grades.tolist(), strict=True))
@@ -130,7 +133,7 @@ def by_query(evaluation, measure="ndcg@10"):
 
 def test_columns_are_scores(queries, data):
     expected = data.ndcg(data.bm25)
-    assert queries.rows is not None
+    assert queries.order is not None
     assert by_query(evaluate(queries, queries.X[:, 0])) == pytest.approx(expected)
 
 
@@ -165,19 +168,88 @@ def test_runs_name_their_documents(queries, data):
     assert {q: own.tolist() for q, own in zip(run.topics.tolist(), parts, strict=True)} == data.ranked(data.scores)
 
 
-def test_values_come_back_to_the_rows_of_the_source(data, tmp_path):
-    expected = data.ids[data.shuffled].tolist()
-    for door in ("arrays", "pandas", "polars", "arrow", "text", "parquet"):
-        queries = DOORS[door](data, tmp_path)
-        assert queries.to_source_rows(queries.document_ids).tolist() == expected
-        assert queries.from_source_rows(expected).tolist() == queries.document_ids.tolist()
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "two files"])
+def test_every_door_keeps_the_rows_of_the_caller(data, door, tmp_path):
+    queries, rows = DOORS[door](data, tmp_path), data.shuffled
+    assert queries.document_ids.tolist() == data.ids[rows].tolist()
+    assert queries.grades.tolist() == data.grades[rows].tolist()
+    assert queries.X.tolist() == data.X[rows].tolist()
+    assert queries.query_ids[queries.query_of_row].tolist() == data.qid[rows].tolist()
 
 
 def test_rows_of_several_files_follow_one_another(data, tmp_path):
     queries, rows = from_two_files(data, tmp_path), data.shuffled
     early = [document for document in data.ids[rows].tolist() if document < "q06"]
     late = [document for document in data.ids[rows].tolist() if document >= "q06"]
-    assert queries.to_source_rows(queries.document_ids).tolist() == early + late
+    assert queries.document_ids.tolist() == early + late
+
+
+def shuffled_frame(data):
+    """A frame as ``frame.sample(frac=1)`` returns it: shuffled, with the index of the rows before."""
+    return pd.DataFrame(data.columns(), index=data.shuffled)
+
+
+def test_scores_of_a_frame_are_scores_of_its_queries(data):
+    frame, ndcg = shuffled_frame(data), data.ndcg(data.scores)
+    queries, scores = from_frame(frame), data.named.predict(frame[NAMES])
+    assert scores.tolist() == data.named.predict(queries).tolist()
+    for ranked in (scores, pd.Series(scores, index=frame.index), scores.tolist()):
+        assert by_query(evaluate(queries, ranked)) == pytest.approx(ndcg)
+    np.testing.assert_array_equal(data.named.explain(frame[NAMES], qid=frame["qid"]), data.named.explain(queries))
+    comparison = compare({"learned": scores, "bm25": frame["bm25"]}, queries)
+    means = [np.mean(list(values.values())) for values in (ndcg, data.ndcg(data.bm25))]
+    assert comparison.rows[0].difference == pytest.approx(means[0] - means[1])
+
+
+def test_grades_with_ids_are_compared_and_reported(data, tmp_path):
+    frame = shuffled_frame(data)
+    systems = {"learned": data.named.predict(frame[NAMES]), "bm25": frame["bm25"]}
+    means = [np.mean(list(data.ndcg(scores).values())) for scores in (data.scores, data.bm25)]
+    comparison = compare(systems, frame["grade"], qid=frame["qid"])
+    assert comparison.rows[0].difference == pytest.approx(means[0] - means[1])
+    facts = write_report(tmp_path / "report.html", frame["grade"], systems, ["ndcg@10"], qid=frame["qid"])
+    assert [one.mean for one in facts.means] == pytest.approx(means)
+    with pytest.raises(TypeError, match="grades with qid or group"):
+        compare(systems, frame["grade"])
+
+
+def test_parts_of_the_queries_are_parts_of_the_frame(data):
+    """Splitting the queries and filtering the frame lead to the same rows."""
+    frame = shuffled_frame(data)
+    train, test = from_frame(frame).split(0.5, 0.5, random_state=1)
+    for part in (train, test, from_frame(frame)[3:7]):
+        rows = frame[frame["qid"].isin(part.query_ids)]
+        assert part.document_ids.tolist() == rows["document_id"].tolist()
+        ndcg = data.ndcg(data.scores)
+        expected = {query: ndcg[query] for query in part.query_ids.tolist()}
+        assert by_query(evaluate(part, data.named.predict(rows[NAMES]))) == pytest.approx(expected)
+
+
+def test_other_pandas_indexes_are_refused(data):
+    frame = shuffled_frame(data)
+    X, y, qid, queries = frame[NAMES], frame["grade"], frame["qid"], from_frame(frame)
+    scores = pd.Series(data.named.predict(X), index=frame.index)
+    calls = [
+        lambda: Ranker().fit(X, y.sort_index(), qid=qid),
+        lambda: Ranker().fit(X, y, qid=qid.sort_index()),
+        lambda: Ranker().partial_fit(X, y, qid=qid.sort_index()),
+        lambda: tune(Ranker(), X, y, qid=qid.sort_index()),
+        lambda: data.named.score(X, y.sort_index(), qid=qid),
+        lambda: data.named.predict(X, qid=qid.sort_index()),
+        lambda: data.named.rank(X, qid=qid.sort_index()),
+        lambda: data.named.explain(X, qid=qid.sort_index()),
+        lambda: Queries.from_arrays(X, y.sort_index(), qid=qid),
+        lambda: QueryMinMax().fit(X, qid=qid).transform(X, qid=qid.sort_index()),
+        lambda: evaluate(queries, scores.sort_index()),
+        lambda: evaluate(queries[2:5], scores[qid.isin(queries.query_ids[2:5])].sort_index()),
+        lambda: evaluate(y, scores.sort_index(), qid=qid),
+        lambda: evaluate(y, scores, qid=qid.sort_index()),
+        lambda: compare({"a": scores, "b": scores.sort_index()}, queries),
+    ]
+    for call in calls:
+        with pytest.raises(DataError, match=r"has another pandas index than .*; align them, for example \w+\.loc\["):
+            call()
+    assert by_query(evaluate(y.to_numpy(), scores, qid=qid)) == pytest.approx(data.ndcg(data.scores))
 
 
 @pytest.mark.parametrize("column", [np.asarray, list, pd.Series, pl.Series], ids=["numpy", "list", "pandas", "polars"])

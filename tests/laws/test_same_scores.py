@@ -113,7 +113,7 @@ def test_the_service_gives_the_same_scores(name, dtype, tmp_path):
 
     model, X = model_of(name), rows_of(name, dtype)[:SIZE]
     model.save(tmp_path / "model")
-    client = InProcess(serving.create_app(tmp_path / "model", serving.RequestLimits(), reload_every=0))
+    client = InProcess(serving.create_app(tmp_path / "model", serving.ServiceLimits(), reload_every=0))
     rows = [[None if np.isnan(value) else value for value in row] for row in X.tolist()]
     ranked = client.post("/rank", json={"queries": [{"features": rows}]}).json()["queries"][0]["documents"]
     scores = {document["id"]: document["score"] for document in ranked}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 
@@ -114,6 +115,17 @@ def test_a_collapse_is_found_at_every_scale(scale, C):
     with pytest.warns(CollapseWarning, match=r"or nearly so, for C up to [0-9.e+-]+: the weights are near 0"):
         ranker = Ranker(StructuredLoss("ndcg@5"), bound="hinge", C=C, scaling=None).fit(scale * X, y, qid=qid)
     assert ranker.health_.collapsed
+
+
+def test_a_collapse_is_tried_for_the_same_problem_at_every_scale():
+    """The C that is tried is inversely proportional to the square of the scale, as the problem is then the same."""
+    X, y, qid = collapsing()
+    tried = []
+    for scale in (1.0, 1e3):
+        with pytest.warns(CollapseWarning) as warned:
+            Ranker(StructuredLoss("ndcg@5"), bound="hinge", C=1e-9, scaling=None).fit(scale * X, y, qid=qid)
+        tried += [float(re.search(r"for C up to ([0-9.e+-]+):", str(warned[0].message))[1]) * scale**2]
+    assert tried[1] == pytest.approx(tried[0], rel=0.01)
 
 
 def test_a_collapse_is_not_claimed_by_a_trial_that_ran_out_of_time():
@@ -346,3 +358,15 @@ def test_the_time_limit_of_a_search_holds_for_baselines():
     selection = tune(Ranker("mcrank@100000"), X, y, qid=qid, folds=2, time_limit=0.3)
     assert not selection.complete
     assert time.perf_counter() - began < 30
+
+
+@pytest.mark.parametrize("scorer", ["linear(missing=mean)", "additive", "additive(shape=steps)", "kernel", "neural"])
+def test_features_that_are_constant_rank_nothing(scorer):
+    if scorer == "neural":
+        pytest.importorskip("torch")
+    grades, qid = np.tile([0, 1, 2], 20), np.repeat(np.arange(20), 3)
+    with pytest.warns(NothingRankedWarning):
+        ranker = Ranker("ndcg@10", scorer=scorer, time_limit=10.0).fit(np.ones((60, 3)), grades, qid=qid)
+    assert np.ptp(ranker.predict(np.ones((60, 3)))) == 0.0
+    with pytest.raises(DataError, match="single document"):
+        Ranker("ndcg@10", scorer=scorer).fit(np.ones((60, 3)), grades, qid=np.arange(60))

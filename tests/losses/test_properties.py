@@ -178,7 +178,7 @@ def grouped_queries(rng, n_queries=6, n=30):
         rng.integers(0, 3, n_queries * n),
         qid=rng.permutation(np.repeat(np.arange(n_queries), n)),
         document_groups=rng.integers(0, n // 2, n_queries * n),
-    )
+    ).grouped
 
 
 @pytest.mark.parametrize("bound", ["hinge", "tight"])
@@ -186,7 +186,7 @@ def test_groups_are_those_of_the_queries_in_whatever_order_rows_come(bound):
     rng = np.random.default_rng(0)
     X, grades, groups = rng.standard_normal((180, 1)), rng.integers(0, 3, 180), rng.integers(0, 15, 180)
     qid = rng.permutation(np.repeat(np.arange(6), 30))
-    queries = Queries.from_arrays(X, grades, qid=qid, document_groups=groups)
+    queries = Queries.from_arrays(X, grades, qid=qid, document_groups=groups).grouped
     loss = GroupedLoss("ndcg@5", bound=bound, ideal="rows")
     xi, _ = loss.prepare(queries)(queries.X[:, 0])
     for query, own_xi in zip(queries.query_ids, xi, strict=True):

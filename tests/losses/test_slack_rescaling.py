@@ -18,7 +18,7 @@ from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.exhaustive import EveryRanking
 from tests.losses.test_structured import small_queries
 
-MEASURES = ["ap", "ap@3", "auc", "ndcg", "ndcg@2", "ndcg@3(gain=linear,discount=letor)", "eru"]
+MEASURES = ["ap", "ap@3", "auc", "ndcg", "ndcg@2", "ndcg@3(gain=linear,discount=letor)", "ndcg@3(gain=0|1|1|4)", "eru"]
 MAPS = ["po", "dorm", "dorm(shape=linear)"]
 WHOLE = 10**9
 

@@ -135,8 +135,17 @@ def test_order_of_documents_does_not_matter(query, seed):
 
 
 def test_unknown_gains_are_refused():
-    with pytest.raises(ValueError, match="gain is 'square'; choose 'exp2', 'linear' or 'binary'"):
+    with pytest.raises(ValueError, match="gain is 'square'; choose 'exp2', 'linear', 'binary' or a tuple"):
         SoftmaxCrossEntropy("square")
+
+
+def test_a_table_of_gains_is_the_function_that_it_tabulates():
+    grades, scores = np.array([2.0, 0.0, 1.0]), np.array([0.3, -1.0, 2.0])
+    for gain, table in (("exp2", (0, 1, 3)), ("linear", (0, 1, 2)), ("binary", (0, 1, 1))):
+        for value, expected in zip(
+            SoftmaxCrossEntropy(table)(grades, scores), SoftmaxCrossEntropy(gain)(grades, scores), strict=True
+        ):
+            np.testing.assert_array_equal(value, expected)
 
 
 def test_large_scores_do_not_overflow_wherever_they_are():

@@ -8,10 +8,11 @@ from math import log2
 Grades = Sequence[float]
 
 
-def dcg(grades: Grades, k: int | None = None, gain: str = "exp2", discount: str = "log2") -> float:
+def dcg(grades: Grades, k: int | None = None, gain: str | Grades = "exp2", discount: str = "log2") -> float:
     gains = {"exp2": lambda g: 2**g - 1, "linear": lambda g: g, "binary": lambda g: float(g >= 1)}
     discounts = {"log2": lambda r: 1 / log2(r + 2), "letor": lambda r: 1 if r < 2 else 1 / log2(r + 1)}
-    return sum(gains[gain](g) * discounts[discount](r) for r, g in enumerate(grades[:k]))
+    worth = gains[gain] if isinstance(gain, str) else lambda g: gain[int(g)]
+    return sum(worth(g) * discounts[discount](r) for r, g in enumerate(grades[:k]))
 
 
 def ndcg(grades: Grades, k: int | None = None, **options: str) -> float:
@@ -97,8 +98,9 @@ REFERENCE: dict[str, Callable[..., float]] = {
 
 #: Spellings that between them use every parameter of every measure.
 SPELLINGS = [
-    "dcg", "dcg@2", "dcg@10(gain=linear)", "dcg(gain=binary,discount=letor)",
+    "dcg", "dcg@2", "dcg@10(gain=linear)", "dcg(gain=binary,discount=letor)", "dcg@3(gain=0|1|1|2.5)",
     "ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "ndcg@3(gain=linear,discount=letor)", "ndcg@4(gain=binary)",
+    "ndcg@10(gain=0|0|3|10)",
     "ap", "ap@3", "ap(rel=2)", "auc", "auc(rel=2)",
     "rr", "rr@2", "rr@10(rel=2)", "success@1", "success@3(rel=2)",
     "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",

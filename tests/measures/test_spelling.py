@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, evaluate, parse_measure
 from marginrank.cli.app import app
+from marginrank.errors import DataError
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
+from marginrank.losses.structured import StructuredLoss
 from tests.measures.reference import SPELLINGS
 
 
@@ -36,6 +40,7 @@ def test_the_repr_is_the_spelling(spelling):
         ("recall(rel=1)", "recall"),
         ("rbp(p=0.8,rel=1)", "rbp"),
         ("ndcg(gain=exp2,discount=log2)", "ndcg"),
+        ("ndcg@10( gain = 0 | 1.0 | 2.50 )", "ndcg@10(gain=0|1|2.5)"),
     ],
 )
 def test_odd_spellings_are_understood(spelling, normal):
@@ -60,7 +65,18 @@ def test_odd_spellings_are_understood(spelling, normal):
         ("ap(grade=2)", "'ap(grade=2)': ap has no parameter 'grade'; it has @k, rel"),
         ("ap(rel)", "'ap(rel)': 'rel' is not name=value"),
         ("ap(rel=1,rel=2)", "'ap(rel=1,rel=2)': rel is given twice"),
-        ("ndcg(gain=quadratic)", "ndcg: gain is 'quadratic'; choose 'exp2', 'linear' or 'binary'"),
+        (
+            "ndcg(gain=quadratic)",
+            "ndcg: gain is 'quadratic'; choose 'exp2', 'linear', 'binary' or a tuple, spelled 0|1|3",
+        ),
+        ("ndcg(gain=0|one)", "ndcg: gain is (0, 'one'); choose 'exp2', 'linear', 'binary' or a tuple"),
+        (
+            "ndcg(gain=1|2)",
+            "gain is (1, 2); give the gains of grades 0, 1, 2, ...: finite, from 0 on, never decreasing",
+        ),
+        ("ndcg(gain=0|2|1)", "never decreasing"),
+        ("ndcg(gain=0|0)", "never decreasing"),
+        ("ndcg(gain=0|1e999)", "never decreasing"),
         ("ndcg(discount=none)", "discount is None; choose 'log2' or 'letor'"),
         ("ndcg@10(k=5)", "'ndcg@10(k=5)': k is given twice"),
         ("ndcg@10(k=10)", "'ndcg@10(k=10)': k is given twice"),
@@ -90,6 +106,25 @@ def test_errors_name_the_way_out(spelling, message):
 def test_words_are_no_numbers(spelling):
     with pytest.raises(ValueError, match="a number"):
         parse_measure(spelling)
+
+
+@pytest.mark.parametrize("grade", [3, 0.5])
+def test_grades_without_a_gain_are_refused(grade):
+    message = rf"grade {grade} has no gain; the table 0\|1\|5 is for the grades 0 to 2: give a gain for every grade"
+    with pytest.raises(DataError, match=message):
+        parse_measure("ndcg(gain=0|1|5)").value([grade, 0])
+    with pytest.raises(DataError, match=message):
+        StructuredLoss("ndcg(gain=0|1|5)", "po").prepare(np.array([grade, 0.0]))
+    with pytest.raises(DataError, match=message):
+        SoftmaxCrossEntropy(gain=(0, 1, 5)).prepare(np.array([grade, 0.0]))
+
+
+def test_a_table_of_gains_wins_over_the_policy():
+    judged, run = {"q": {"a": 0, "b": 1, "c": 2, "d": 3}}, {"q": {"a": 0.4, "b": 0.1, "c": 0.3, "d": 0.2}}
+    names = ["ndcg", "ndcg(gain=0|1|2|3)", "ndcg(gain=exp2)", "ndcg(gain=0|1|3|7)"]
+    linear, as_linear, exp2, as_exp2 = evaluate(judged, run, names, policy="trec").mean.values()
+    assert (linear, exp2) == (as_linear, as_exp2)
+    assert linear != exp2
 
 
 def test_grades_too_large_for_the_measure_are_refused():
@@ -145,7 +180,6 @@ def test_a_ranker_takes_the_measure_by_any_name(name):
     [
         ("eval_set", "validation="),
         ("sample_weight", "query_weights="),
-        ("verbose", "callback="),
         ("early_stopping_rounds", "patience="),
     ],
 )

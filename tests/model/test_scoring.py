@@ -20,6 +20,8 @@ from marginrank.model.file_format import read_model, write_model
 from marginrank.preparation.scaling import SCALINGS
 from marginrank.preparation.scaling_formulas import BY_QUERY, LEARNED
 from marginrank.scorers.form import _MODULES, all_forms
+from marginrank.scorers.scoring_function import ScoringFunction
+from marginrank.scorers.terms import LinearTerm
 from tests.export.trained import NAMES, TRAINERS, hard_documents, trained
 
 HEAVY = ("sklearn", "scipy", "numba", "pandas", "narwhals", "typer", "rich", "threadpoolctl", "lightgbm", "torch")
@@ -193,6 +195,18 @@ def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(DataError, match="damaged"):
         scoring.load(path)
+
+
+def test_scores_that_are_too_large_are_named_by_document_in_any_block() -> None:
+    empty = np.zeros(0, dtype=np.int64)
+    model = ScoringFunction(("a", "b"), (LinearTerm(np.array([1e200, 1.0]), None, None, empty, np.zeros(0)),))
+    X = np.zeros((1 << 19, 2))
+    X[-3, 0] = 1e200
+    with pytest.raises(DataError, match=f"document {len(X) - 3} has score inf; its features are too large"):
+        model.score(X)
+    X[-2, 1] = np.nan
+    with pytest.raises(DataError, match=f"document {len(X) - 2}: feature 'b' is nan"):
+        model.score(X)
 
 
 def test_loading_and_scoring_import_numpy_alone(tmp_path: Path) -> None:

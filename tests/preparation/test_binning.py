@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from marginrank import Additive, Queries
 from marginrank.distributed import DistributedQueries
 from marginrank.preparation.binning import quantile_ranks, values_at
-from marginrank.scorers.additive.form import AdditiveForm
+from marginrank.scorers.additive.bin_placement import learn_bins
 
 PLACES = [(spacing, shape) for spacing in ("quantile", "even", "mixed") for shape in ("steps", "lines")]
 
@@ -54,10 +54,10 @@ def test_thresholds_are_those_of_all_rows(spacing, shape, dtype, monkeypatch):
     queries = Queries.from_arrays(X.astype(dtype), np.zeros(900), qid=np.arange(900) // 9, allow_nan=True)
     monkeypatch.setattr(order_statistics, "_COLUMN_BYTES", 2000)  # two features at a time, or one
     for n_bins in (2, 17, 255):
-        expected = AdditiveForm.learn(queries.X, n_bins, spacing, shape=shape)
+        expected = learn_bins(queries.X, n_bins, spacing, shape=shape)
         for n_parts in (1, 6):
             cut = DistributedQueries.from_queries(queries, n_parts)
-            got = Additive(bins=n_bins, spacing=spacing, shape=shape).learn_in(cut)
+            got = Additive(bins=n_bins, spacing=spacing, shape=shape).learn_partitioned(cut)
             np.testing.assert_array_equal(got.missing, expected.missing)
             assert [cuts.dtype for cuts in got.thresholds] == [cuts.dtype for cuts in expected.thresholds]
             for ours, theirs in zip(got.thresholds, expected.thresholds, strict=True):

@@ -187,8 +187,8 @@ def test_standardize_is_its_definition(data):
 
 
 def test_standardize_agrees_with_scikit_learn(monkeypatch):
-    monkeypatch.setattr(marginrank.preparation.standardization, "_NUMBERS", 35)
-    monkeypatch.setattr(marginrank.preparation.standardization, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(marginrank.preparation.standardization, "_BLOCK_VALUES", 35)
+    monkeypatch.setattr(marginrank.preparation.standardization, "_MIN_ROWS", 7)
     rng = np.random.default_rng(0)
     X = rng.lognormal(size=(100, 5))
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -443,8 +443,8 @@ def test_queries_come_back_as_queries_with_the_same_numbers(data):
     for transformer in ALL:
         prepared = clone(transformer).fit_transform(queries)
         by_array = clone(transformer).fit(X, qid=qid)
-        assert_allclose(prepared.to_source_rows(prepared.X), by_array.transform(X, qid=qid), **precision(X))
-        assert_array_equal(prepared.to_source_rows(prepared.grades), grades)
+        assert_allclose(prepared.X, by_array.transform(X, qid=qid), **precision(X))
+        assert_array_equal(prepared.grades, grades)
         assert prepared.feature_names == tuple(by_array.get_feature_names_out(named))
 
 
@@ -616,7 +616,7 @@ def test_a_pipeline_without_routing_takes_queries():
     pipeline = Pipeline([("minmax", QueryMinMax()), ("bins", ThresholdBins(5))])
     prepared = pipeline.fit_transform(queries)
     by_array = ThresholdBins(5).fit_transform(QueryMinMax().fit_transform(X, qid=qid))
-    assert_array_equal(prepared.to_source_rows(prepared.X), by_array)
+    assert_array_equal(prepared.X, by_array)
 
 
 @every

@@ -295,6 +295,16 @@ def test_other_columns_of_a_batch_are_named(frame):
         ranker.partial_fit(frame({**columns, "new": columns["age"]}), queries.grades, qid=qid)
 
 
+def test_other_columns_of_queries_are_named():
+    queries = replace(judged(20), feature_names=("bm25", "clicks", "age", "flat"))
+    ranker = Ranker("svmmap").partial_fit(queries)
+    turned = replace(queries, X=queries.X[:, ::-1], feature_names=queries.feature_names[::-1])
+    with pytest.raises(DataError, match=r"^X has the columns that Ranker was fitted on in another order; give bm25"):
+        ranker.partial_fit(turned)
+    with pytest.raises(DataError, match=r"^X has 3 features but Ranker was fitted on 4"):
+        ranker.partial_fit(replace(queries, X=queries.X[:, :3], feature_names=None))
+
+
 def test_another_bound_than_that_of_the_model_is_refused():
     queries = judged(20)
     hinge = Ranker("ndcg@3", bound="hinge").fit(queries)

@@ -275,7 +275,7 @@ def test_rank_gives_rows_best_first():
             seen.setdefault(colours[row], row)
         assert order.tolist() == list(seen.values())
     queries = Queries.from_arrays(X, y, qid=qid, document_groups=colours)
-    assert [queries.rows[o].tolist() for o in ranker.rank(queries, k=2)] == [
+    assert [o.tolist() for o in ranker.rank(queries, k=2)] == [
         o.tolist() for o in ranker.rank(X, qid=qid, k=2, document_groups=colours)
     ]
     with pytest.raises(DataError, match="rank needs the queries"):
@@ -390,6 +390,15 @@ def test_bad_input_is_named():
         Ranker(scorer=3).fit(X, y, qid=qid)
     with pytest.raises(DataError, match="query_weights"):
         Ranker().fit(Queries.from_arrays(X, y, qid=qid), query_weights=[1.0])
+
+
+@pytest.mark.parametrize("dtype", [object, str, bytes])
+def test_features_that_are_numbers_in_text_are_those_numbers(dtype):
+    X, y, qid = judged()
+    expected = Ranker().fit(X, y, qid=qid)
+    written = X.astype(str).astype(dtype)
+    assert np.array_equal(Ranker().fit(written, y, qid=qid).coef_, expected.coef_)
+    assert np.array_equal(expected.predict(written), expected.predict(X))
 
 
 def test_additive_shapes_are_the_function_that_is_predicted():
@@ -574,3 +583,16 @@ def test_a_seed_of_the_solver_comes_first_even_if_it_is_0(kind):
 
     assert weights(0, 7) == weights(0, 0) != weights(7, 7)
     assert weights(None, 7) == weights(7, 7)
+
+
+def test_rows_are_scored_alike_whatever_holds_them(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    ranker = Ranker().fit(X, rng.integers(0, 2, 40), group=[8] * 5)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for other in (X.tolist(), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X.astype(object), mapped):
+        assert ranker.predict(other).tobytes() == ranker.predict(X).tobytes()
+    named = Ranker().fit(pd.DataFrame(X, columns=["a", "b", "c"]), rng.integers(0, 2, 40), group=[8] * 5)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        named.predict(X)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from marginrank import DataError, Ranker, tune
+from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.ranker import resolution
 from marginrank.ranker.resolution import resolve
@@ -53,6 +55,26 @@ def test_each_parameter_is_parsed_once_in_a_fit(monkeypatch):
     parsed.clear()
     ranker.predict(X)
     assert not parsed
+
+
+def test_a_loss_reads_its_spellings_once(monkeypatch):
+    parsed = Counter()
+    for module in ("marginrank.losses.feature_maps", "marginrank.measures.base"):
+        original = importlib.import_module(module).parse_spelling
+
+        def counted(family, spec, *more, original=original, **options):
+            parsed[spec] += isinstance(spec, str)
+            return original(family, spec, *more, **options)
+
+        monkeypatch.setattr(f"{module}.parse_spelling", counted)
+    X, y, qid = judged()
+    loss = StructuredLoss("dcg@7", "dorm(shape=log)")
+    ranker = Ranker(loss, bound="hinge")
+    loss.prepare(y)
+    ranker.fit(X, y, qid=qid)
+    assert repr(loss) == "StructuredLoss(measure='dcg@7', feature_map='dorm(shape=log)')"
+    assert parsed["dorm(shape=log)"] == 1
+    assert parsed["dcg@7"] == 2  # by the loss, and by its criterion
 
 
 def test_what_means_nothing_to_a_method_is_refused():

@@ -264,6 +264,15 @@ def test_a_file_holds_the_whole_recommender(fitted, tmp_path):
         marginrank.load(path)
 
 
+def test_only_its_owner_reads_a_new_file_and_others_where_they_could(fitted, tmp_path):
+    path = tmp_path / "model.safetensors"
+    for before, after in ((None, 0o600), (0o644, 0o644), (0o600, 0o600)):
+        if before is not None:
+            path.chmod(before)
+        fitted.save(path)
+        assert path.stat().st_mode & 0o777 == after
+
+
 @pytest.mark.parametrize(
     "change",
     [

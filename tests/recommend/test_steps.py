@@ -174,7 +174,7 @@ def test_the_objective_never_rises_and_is_what_the_factors_say(loss):
     columns = np.hstack([np.ones((10, 1)), rng.standard_normal((10, 1))])
     start = Factors.zero(columns, rng.standard_normal((8, 1)), 3)
     task = Factorization(ratings, loss, 5.0, Auto(tol=1e-4), max_iter=4, tol=0.0, n_jobs=1)
-    factors, trace = task.run(start)
+    factors, trace, _ = task.run(start)
     objectives = np.array([step.objective for step in trace])
     assert np.all(np.diff(objectives) <= 0.0)
     assert objectives[-1] < 0.95 * objectives[0]
@@ -188,8 +188,8 @@ def test_the_objective_never_rises_and_is_what_the_factors_say(loss):
 def test_factors_start_only_where_a_product_of_them_can_gain():
     ratings = toy(9, n_users=12, n_items=8)
     start = Factors.zero(np.ones((12, 1)), np.zeros((8, 0)), 3)
-    weak, _ = Factorization(ratings, SquaredDifferences(), 1e-3, Auto(), n_jobs=1).run(start)
-    strong, trace = Factorization(ratings, SquaredDifferences(), 100.0, Auto(), n_jobs=1).run(start)
+    weak, _, _ = Factorization(ratings, SquaredDifferences(), 1e-3, Auto(), n_jobs=1).run(start)
+    strong, trace, _ = Factorization(ratings, SquaredDifferences(), 100.0, Auto(), n_jobs=1).run(start)
     assert not weak.users.any()
     assert np.abs(strong.users).max() > 0.1
     assert trace[1].objective > trace[2].objective
@@ -210,11 +210,11 @@ def test_callbacks_and_interrupts_end_with_the_factors_reached():
         calls.append(step)
 
     task = {"loss": SquaredDifferences(), "C": 50.0, "solver": Auto(), "n_jobs": 1, "tol": 0.0}
-    _, stopped = Factorization(ratings, **task, callback=stop).run(start)
-    assert list(stopped[1:]) == calls
+    _, stopped, reason = Factorization(ratings, **task, callback=stop).run(start)
+    assert (list(stopped[1:]), reason) == (calls, "callback")
     assert [step.side for step in stopped] == ["start", "items", "start", "users", "items"]
     calls.clear()
-    factors, interrupted = Factorization(ratings, **task, callback=interrupt).run(start)
-    assert len(interrupted) == 6
+    factors, interrupted, reason = Factorization(ratings, **task, callback=interrupt).run(start)
+    assert (len(interrupted), reason) == (6, "interrupted")
     assert interrupted[4].objective == stopped[4].objective
     assert np.abs(factors.users).max() > 0

@@ -134,6 +134,26 @@ def test_one_system_and_one_query_have_no_comparison_and_no_interval(queries, sy
     json.dumps(plain(facts.to_dict()), allow_nan=False)
 
 
+def test_segments_are_those_of_the_library(queries, systems):
+    by = np.arange(30) % 3
+    facts = gather_facts(queries, systems, ["ap"], by=by)
+    found = {name: evaluate(queries, own, "ap", by=by) for name, own in systems.items()}
+    assert list(facts.segments) == ["0", "1", "2"]
+    for segment, means in facts.segments.items():
+        for mean in means:
+            part = found[mean.system].by_segment[segment]
+            assert (mean.mean, mean.queries) == (part.mean["ap"], part.counted("ap"))
+            assert (mean.low, mean.high) == mean_interval(part, "ap")
+    assert facts.comparisons["ap"] == compare(found, measure="ap", baseline="first")
+    assert not gather_facts(queries, systems, ["ap"]).segments
+
+
+def test_a_report_shows_a_limited_number_of_segments(monkeypatch, queries, systems):
+    monkeypatch.setattr(gathering, "MOST_SEGMENTS", 29)
+    with pytest.raises(DataError, match="the queries have 30 segments, and a report shows 29; merge the small ones"):
+        gather_facts(queries, systems, ["ap"], by=np.arange(30))
+
+
 @pytest.mark.parametrize(
     ("systems", "options", "said"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import subprocess
 import sys
 import threading
@@ -32,6 +34,54 @@ def leave(folder, name, digits=HEX):
     left.mkdir()
     (left / name).write_text("half")
     return left
+
+
+# Permissions.
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def open_umask():
+    """New files can be read by everybody, unless something else is said."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "model"
+    path.write_text("old")
+    path.chmod(mode)
+    (tmp_path / "link").symlink_to(path)
+    for name in ("model", "link"):
+        save(tmp_path / name, name)
+        assert (path.read_text(), mode_of(path)) == (name, mode)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_new_file_follows_the_umask_and_a_private_one_does_not(tmp_path):
+    for name, private, mode in (("open", False, 0o644), ("private", True, 0o600)):
+        for overwrite in (True, False):
+            path = tmp_path / f"{name} {overwrite}"
+            with atomic_path(path, private=private, overwrite=overwrite) as place:
+                place.write_text("new")
+                assert mode_of(place.parent) == 0o700
+            assert mode_of(path) == mode
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_whoever_opened_a_private_file_to_others_keeps_it_open(tmp_path):
+    with atomic_path(tmp_path / "model", private=True) as place:
+        place.write_text("old")
+    (tmp_path / "model").chmod(0o644)
+    with atomic_path(tmp_path / "model", private=True) as place:
+        place.write_text("new")
+    assert mode_of(tmp_path / "model") == 0o644
 
 
 # Leftovers.

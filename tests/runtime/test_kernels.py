@@ -42,7 +42,7 @@ def forgetful():
     """Forget which folder was chosen, and what was said, as a new process does."""
 
     def forget():
-        for cached in (kernels.cache_folder, kernels._has_none_of, kernels._announce):
+        for cached in (kernels.cache_folder, kernels._is_uncached, kernels._announce):
             cached.cache_clear()
 
     forget()

@@ -36,6 +36,10 @@ RANGES = {
     "p": st.floats(0, 1, exclude_min=True, exclude_max=True),
     "halflife": st.floats(min_value=1, exclude_min=True, allow_infinity=False),
     "max_grade": st.floats(0, 1000, exclude_min=True),
+    "gain": st.sampled_from(["exp2", "linear", "binary"])
+    | st.lists(st.floats(0, 1e300, exclude_min=True) | st.integers(1, 10**20), min_size=1).map(
+        lambda gains: (0, *sorted(gains))
+    ),
 }
 OF_TYPE = {
     bool: st.booleans(),

@@ -91,7 +91,7 @@ def test_a_repr_is_a_line(name):
     assert "\n" not in text
     assert len(text) < 250
     assert "array" not in text
-    assert re.match(r"(Evaluation|Comparison|Selection|Model|Trials)\(.*\)\Z", text)
+    assert re.match(r"(Evaluation|Comparison|Selection|Model|SplitComparison)\(.*\)\Z", text)
 
 
 def test_reprs_say_what_matters():
@@ -151,8 +151,8 @@ def test_a_model_is_a_row_per_feature():
 
 def test_trials_are_a_row_per_method():
     frame = results()["trials"].to_frame()
-    assert frame.columns.tolist() == ["method", "mean_ap", "sd"]
-    np.testing.assert_allclose(frame["mean_ap"], list(results()["trials"].mean.values()))
+    assert frame.columns.tolist() == ["method", "mean_ndcg@10", "sd"]
+    np.testing.assert_allclose(frame["mean_ndcg@10"], list(results()["trials"].mean.values()))
 
 
 def test_only_to_frame_needs_pandas(monkeypatch):

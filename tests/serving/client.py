@@ -41,11 +41,18 @@ class InProcess:
         return self.send("POST", path, [body if json is None else _dumped(json)], headers)
 
     def send(
-        self, method: str, path: str, parts: Iterable[bytes] = (b"",), headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        parts: Iterable[bytes] = (b"",),
+        headers: Mapping[str, str] | None = None,
+        *,
+        goes: bool = False,
     ) -> Answer:
-        return asyncio.run(self._send(method, path, list(parts), headers or {}))
+        """Send a request in parts; a client that goes does not wait for the answer."""
+        return asyncio.run(self._send(method, path, list(parts), headers or {}, goes))
 
-    async def _send(self, method: str, path: str, parts: list[bytes], headers: Mapping[str, str]) -> Answer:
+    async def _send(self, method: str, path: str, parts: list[bytes], headers: Mapping[str, str], goes: bool) -> Answer:
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -63,7 +70,11 @@ class InProcess:
         waiting, sent = iter(enumerate(parts, 1)), []
 
         async def receive() -> dict[str, Any]:
-            number, part = next(waiting)
+            number, part = next(waiting, (0, b""))
+            if not number and goes:
+                return {"type": "http.disconnect"}
+            if not number:
+                await asyncio.Event().wait()  # until the answer is sent
             return {"type": "http.request", "body": part, "more_body": number < len(parts)}
 
         async def send(message: dict[str, Any]) -> None:

@@ -9,11 +9,11 @@ pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'ma
 
 from marginrank import Queries, Ranker
 from marginrank.fusion import Fusion
-from marginrank.serving import RequestLimits, create_app
+from marginrank.serving import ServiceLimits, create_app
 from tests.serving.client import InProcess
 from tests.serving.malformed import NAMES
 
-LIMITS = RequestLimits(max_documents=50, max_bytes=20_000, timeout=5.0)
+LIMITS = ServiceLimits(max_documents=50, max_bytes=20_000, timeout=5.0)
 
 
 def judged(seed=0, names=NAMES):

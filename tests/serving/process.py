@@ -24,6 +24,12 @@ class Service:
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
+    def limit_descriptors(self, count: int) -> None:
+        """Let it have so many files and connections open, on Linux."""
+        import resource
+
+        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (count, count))
+
     def stop(self) -> tuple[int, str]:
         """End it as a container is ended; return the exit code, and what it printed on standard error."""
         self.process.send_signal(signal.SIGTERM)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from marginrank import Ranker, load
+from marginrank import DataError, Ranker, load
 from marginrank.fusion import Fusion
 from marginrank.model import scoring
-from marginrank.serving import RequestLimits, create_app
-from marginrank.serving.requests import RankRequest
+from marginrank.serving import ServiceLimits, create_app, routes
+from marginrank.serving.limits import Refusal
 from tests.serving.client import InProcess
 from tests.serving.conftest import LIMITS, judged
 from tests.serving.malformed import NAMES, judge, requests
@@ -204,6 +207,14 @@ def test_a_fusion_of_raw_scores_needs_every_score(tmp_path):
     )
 
 
+def test_true_and_false_are_one_and_zero(rank):
+    numbers = [[1, 2, 0], [0, 2, 1]]
+    named = [dict(zip(NAMES, row, strict=True)) for row in ([True, 2, False], [False, 2, True])]
+    columns = {NAMES[0]: [True, False], NAMES[1]: [2, 2], NAMES[2]: [False, True]}
+    for features in (named, columns, [list(row.values()) for row in named]):
+        assert rank("linear", queries=[{"features": features}]) == rank("linear", queries=[{"features": numbers}])
+
+
 ROW = [1, 2, 3]
 
 
@@ -214,7 +225,7 @@ ROW = [1, 2, 3]
             {"features": [{"bm25": 1, "clicks": 2, "price": 3}]},
             ".features[0]: the model has no feature 'price'; ",
         ),
-        ({"features": [[1, 2, True]]}, ".features[0]: feature 'price in €' is true or false; give a number"),
+        ({"features": [[1, 2, []]]}, ".features[0]: feature 'price in €' is a list; give a number"),
         ({"features": [ROW], "documents": ["a", "b"]}, ".documents: 2 ids for 1 document; give one for each row"),
         ({"features": [ROW] * 2, "documents": ["a", "a"]}, ".documents[1]: two documents have the id 'a'; give each"),
         (
@@ -287,32 +298,127 @@ def test_an_answer_that_takes_too_long_is_given_up(models, monkeypatch):
         time.sleep(0.4)
 
     monkeypatch.setattr("marginrank.serving.routes._answer", slow)
-    client = InProcess(create_app(models["linear"], RequestLimits(timeout=0.05), reload_every=0))
+    client = InProcess(create_app(models["linear"], ServiceLimits(timeout=0.05), reload_every=0))
     answer = client.post("/rank", json={"queries": []})
     assert answer.status == 503
     assert answer.json()["error"] == "the answer took more than 0.05 seconds; send fewer documents, or try again"
 
 
-def test_quick_answers_need_no_other_thread_and_slow_ones_do(models, monkeypatch):
-    threads = set()
-    app = create_app(models["linear"], LIMITS, reload_every=0)
-    client, pace = InProcess(app), app.state.served.loaded.pace
+@pytest.mark.parametrize("goes", [False, True])
+def test_work_stops_when_the_time_is_up_or_the_client_is_gone(goes, models, monkeypatch):
+    ended = threading.Event()
 
-    def noting(*_):
-        threads.add(threading.current_thread() is threading.main_thread())
-        return b"{}", RankRequest([], None, False)
+    def endless(body, loaded, limits, stopped):
+        stopped.wait()
+        ended.set()
 
-    def on_main_thread(**request):
-        threads.clear()
-        assert client.post("/rank", json=request).status == 200
-        return threads.copy()
+    monkeypatch.setattr("marginrank.serving.routes._answer", endless)
+    client = InProcess(create_app(models["linear"], ServiceLimits(timeout=60 if goes else 0.05), reload_every=0))
+    answer = client.send("POST", "/rank", [b"{}"], {"content-type": "application/json"}, goes=goes)
+    assert answer.status == (400 if goes else 503)
+    assert ended.wait(60)
 
-    monkeypatch.setattr("marginrank.serving.routes._timed_answer", noting)
-    assert on_main_thread(queries=[]) == {False}
-    assert on_main_thread(queries=[]) == {True}
-    assert on_main_thread(queries=[], explain=True) == {False}
-    pace._per_byte = 1.0
-    assert on_main_thread(queries=[]) == {False}
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"queries": [{"features": [{"bm25": 1, "clicks": 2, "price in \\u20ac": 3}]}]}',
+        b'{"queries": [{"features": []}]}',
+        b'{"queries": []}',
+    ],
+)
+def test_stopped_work_ends_wherever_it_is(body, models):
+    """It is looked whether the work is stopped once for every object, query, and piece of the answer."""
+
+    class StoppedAfter:
+        def __init__(self, looks):
+            self.looks = looks
+
+        def is_set(self):
+            self.looks -= 1
+            return self.looks < 0
+
+    loaded, ends = create_app(models["linear"], reload_every=0).state.served.loaded, []
+    for looks in range(100):
+        try:
+            routes._answer(body, loaded, ServiceLimits(), StoppedAfter(looks))
+        except Refusal as refusal:
+            ends.append(refusal.status)
+        else:
+            break
+    n_objects, n_queries = body.count(b"{"), body.count(b"features")
+    assert len(ends) >= n_objects + n_queries + 2
+    assert set(ends) == {503}
+
+
+def test_small_requests_do_not_wait_for_large_ones(models, monkeypatch):
+    """As many large requests are stuck as there are threads; a small one is answered."""
+    stuck, free, answered = threading.Semaphore(0), threading.Event(), []
+    whole = routes._answer
+
+    def slow(body, *more):
+        if len(body) > 1 << 18:
+            stuck.release()
+            free.wait()
+        return whole(body, *more)
+
+    monkeypatch.setattr("marginrank.serving.routes._answer", slow)
+    client = InProcess(create_app(models["linear"], reload_every=0))
+    body = b'{"queries": []}'.ljust(1 << 19)
+    clients = [
+        threading.Thread(target=lambda: answered.append(client.post("/rank", body=body).status)) for _ in range(40)
+    ]
+    for thread in clients:
+        thread.start()
+    for _ in range(2):
+        stuck.acquire()
+    assert client.post("/rank", json={"queries": []}).status == 200
+    free.set()
+    for thread in clients:
+        thread.join()
+    assert answered == [200] * 40
+
+
+def test_queries_are_counted(models):
+    client = InProcess(create_app(models["linear"], ServiceLimits(max_queries=3), reload_every=0))
+    assert client.post("/rank", json={"queries": [{"features": []}] * 3}).status == 200
+    answer = client.post("/rank", json={"queries": [{"features": []}] * 4})
+    assert (answer.status, answer.json()["error"]) == (413, "queries: 4 of them; send 3 at a time at most")
+
+
+def test_large_answers_are_whole_and_too_large_ones_are_refused(models):
+    X = np.tile(judged(7).X, (10, 1)).tolist()
+    request = {"queries": [{"features": X}], "explain": True}
+    whole = InProcess(create_app(models["linear"], reload_every=0)).post("/rank", json=request)
+    assert len(whole.body) > 3 << 16
+    assert int(whole.headers["content-length"]) == len(whole.body)
+    assert [document["rank"] for document in whole.json()["queries"][0]["documents"]] == list(range(1, 2001))
+    limits = ServiceLimits(max_response_bytes=len(whole.body))
+    assert InProcess(create_app(models["linear"], limits, reload_every=0)).post("/rank", json=request) == whole
+    limits = ServiceLimits(max_response_bytes=len(whole.body) - 1)
+    client = InProcess(create_app(models["linear"], limits, reload_every=0))
+    answer = client.post("/rank", json=request)
+    assert answer.status == 413
+    assert answer.json()["error"].endswith(" bytes; set k, or leave explain out")
+    assert client.post("/rank", json={**request, "k": 10}).status == 200
+
+
+def test_requests_and_answers_share_a_limit_and_give_back_what_they_took(models):
+    request = {"queries": [{"features": judged(7).X[:20].tolist()}]}
+    size = len(json.dumps(request))
+    sizes = {
+        size - 1: 503,  # the request alone is too large
+        size + 10: 503,  # the answer is
+        size + len(InProcess(create_app(models["linear"], reload_every=0)).post("/rank", json=request).body): 200,
+    }
+    for limit, status in sizes.items():
+        client = InProcess(create_app(models["linear"], ServiceLimits(max_total_bytes=limit), reload_every=0))
+        for _ in range(3):
+            answer = client.post("/rank", json=request)
+            assert answer.status == status
+        if status == 503:
+            assert (answer.headers["retry-after"], answer.headers["connection"]) == ("1", "close")
+            assert "the service is busy with " in answer.json()["error"]
 
 
 def test_an_error_of_the_service_is_an_answer_too(models, monkeypatch, caplog):
@@ -335,15 +441,27 @@ def test_other_places_and_methods_are_refused_with_those_that_exist(method, path
     assert answer.json()["error"].endswith("use POST /rank, GET /model, GET /health, GET /metrics and GET /docs")
 
 
+@pytest.mark.parametrize("path", ["/rank/", "/health/", "/docs/", "/docs/oauth2-redirect", "//evil.example/health"])
+def test_no_answer_leads_to_the_host_of_the_request(path, clients):
+    for method in ("GET", "POST", "HEAD"):
+        status, headers, body = clients["linear"].send(method, path, headers={"host": "evil.example"})
+        assert status == 404
+        assert "location" not in headers
+        assert b"http://evil.example" not in body
+
+
 def test_status_pages(models, clients):
     client = clients["linear"]
     health = client.get("/health").json()
     assert (health["live"], health["ready"], health["reload_problem"]) == (True, True, None)
     assert client.get("/health/live").json() == {"live": True}
     assert client.get("/health/ready").json() == {"ready": True}
-    for place in ("/health", "/health/live", "/health/ready"):
-        assert client.send("HEAD", place).status == 200
-        assert set(client.get("/openapi.json").json()["paths"][place]) == {"get"}
+    for place in ("/health", "/health/live", "/health/ready", "/model", "/docs", "/openapi.json"):
+        status, headers, body = client.send("HEAD", place)
+        assert (status, headers, body) == (200, client.get(place).headers, b"")
+        assert set(client.get("/openapi.json").json()["paths"].get(place, {"get"})) == {"get"}
+    assert client.send("HEAD", "/metrics")[::2] == (200, b"")
+    assert client.send("HEAD", "/rank")[::2] == (405, b"")
     described = client.get("/model").json()
     assert described["inputs"] == list(NAMES)
     assert (described["kind"], described["measure"], described["form"]) == ("ranker", "ap", "linear")
@@ -424,6 +542,44 @@ def test_a_new_model_file_is_used_and_a_damaged_one_is_not(models, tmp_path, cap
     assert (counts["marginrank_model_stale"], counts['marginrank_model_reloads_total{outcome="ok"}']) == (0, 2)
 
 
-def test_limits_have_to_be_positive():
-    with pytest.raises(ValueError, match="timeout is 0; give a number above 0"):
-        RequestLimits(timeout=0)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_only_regular_files_are_read(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    shutil.copy(models["linear"], path)
+    served = create_app(path, LIMITS, reload_every=0).state.served
+    digest = served.loaded.digest
+    for put in (os.mkfifo, Path.mkdir, lambda place: place.symlink_to("/dev/zero")):
+        path.unlink()
+        put(path)
+        served.refresh()
+        assert served.problem == f"{path}: not a regular file; put a file there; the previous model stays in use"
+        assert served.loaded.digest == digest
+        with pytest.raises(DataError, match="not a regular file"):
+            create_app(path, LIMITS)
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+    path.unlink()
+    shutil.copy(models["additive"], path)
+    served.refresh()
+    assert (served.problem, served.loaded.digest != digest) == (None, True)
+
+
+def test_what_the_system_refuses_once_is_tried_again(models, tmp_path, monkeypatch, caplog):
+    path = tmp_path / "m.safetensors"
+    shutil.copy(models["linear"], path)
+    served = create_app(path, LIMITS, reload_every=0).state.served
+    digest = served.loaded.digest
+    shutil.copy(models["additive"], path)
+
+    def exhausted(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("marginrank.serving.served_model.open_regular", exhausted)
+        served.refresh()
+        served.refresh()
+    assert served.loaded.digest == digest
+    assert caplog.text.count("Too many open files") == 1
+    served.refresh()
+    assert (served.problem, served.loaded.digest != digest) == (None, True)

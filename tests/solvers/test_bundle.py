@@ -8,6 +8,7 @@ import pytest
 from marginrank import Queries
 from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
+from marginrank.scorers import Linear
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.problem import FunctionProblem
 from marginrank.solvers.stopping import summed
@@ -126,3 +127,18 @@ def test_rows_are_added_up_to_the_next_start(n_columns, starts):
     assert sums[:, 0].tolist() == expected
     assert sums[:, -1] == pytest.approx([2.0 * total for total in expected])
     assert np.array_equal(rows, kept)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_that_a_sign_holds_at_zero_are_exactly_zero(seed):
+    rng = np.random.default_rng(seed)
+    X, effect = rng.standard_normal((360, 8)), np.array([1.0, 0.5, 2.0, -1.0, -0.5, -2.0, -1.0, -1.0])
+    grades = np.digitize(X @ effect + rng.standard_normal(360), [0.5, 2.0])
+    queries = Queries.from_arrays(X, grades, group=[12] * 30)
+    risk = empirical_risk(queries, StructuredLoss("ndcg@10"), Linear(nonnegative=True), n_jobs=1)
+    solution = Bundle(tol=1e-3).minimize(risk, C=10.0)
+    exact = Bundle(tol=1e-10).minimize(risk, C=10.0)
+    held = exact.theta < 1e-9
+    assert held.sum() >= 4
+    assert (solution.theta[held] == 0.0).all()
+    assert (solution.converged, solution.gap <= 1e-3 * solution.primal) == (True, True)

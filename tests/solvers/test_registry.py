@@ -129,17 +129,17 @@ class PreparedSquares(PreparedScorer):
         self.n_parameters, self._X = self.form.n_parameters, self.form.features(queries.X.astype(np.float64))
         self.n_bytes = self._X.nbytes
 
-    def table(self, theta):
+    def weights(self, theta):
         return theta
 
-    def score(self, table, scores, start, stop):
-        scores[start:stop] = self._X[start:stop] @ table
+    def score(self, weights, scores, start, stop):
+        scores[start:stop] = self._X[start:stop] @ weights
 
-    def pull_back(self, slopes, cells, start, stop):
-        cells += slopes[start:stop] @ self._X[start:stop]
+    def pull_back(self, gradient, gradient_sums, start, stop):
+        gradient_sums += gradient[start:stop] @ self._X[start:stop]
 
-    def gradient(self, cells):
-        return cells
+    def gradient(self, gradient_sums):
+        return gradient_sums
 '''
 
 #: Puts one more folder on the path of each package: as good as a copy of the file in the first.

@@ -21,7 +21,7 @@ from marginrank.losses import PairwiseHinge, SlackLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Additive
-from marginrank.solvers import Bundle
+from marginrank.solvers import Bundle, FrankWolfe
 from marginrank.solvers.base import Solver
 from marginrank.training.checkpoint import Checkpoint
 from marginrank.training.risk import RankingRisk
@@ -120,7 +120,7 @@ def test_early_stopping_starts_and_paths_go_on_likewise(tmp_path, passes):
 )
 def test_a_search_keeps_what_is_finished(ranker, tmp_path, monkeypatch):
     # Parts that are finished are dropped from the file at once.
-    monkeypatch.setattr(marginrank.training.checkpoint, "_MOST_FINISHED", 0)
+    monkeypatch.setattr(marginrank.training.checkpoint, "_MAX_FINISHED_BYTES", 0)
     path, fitted = tmp_path / "run", []
     original = marginrank.ranker.tuning.train_path
     monkeypatch.setattr(
@@ -198,6 +198,8 @@ def test_what_cannot_go_on_says_so(tmp_path):
             ranker.fit_path(TRAIN, Cs=[1.0], checkpoint=path)
     with pytest.raises(ValueError, match="random_state is None"):
         Ranker("svmmap", random_state=None).fit(TRAIN, checkpoint=path)
+    # The seed of a solver is by default that of the ranker.
+    Ranker("svmmap", solver=FrankWolfe(max_iter=3)).fit(TRAIN, checkpoint=tmp_path / "seeded")
     with pytest.raises(ValueError, match="random_state is None"):
         tune(Ranker("svmmap"), TRAIN, random_state=None, checkpoint=path)
     with pytest.raises(TypeError, match="resume=True needs a checkpoint"):
@@ -298,7 +300,7 @@ def test_training_survives_a_full_disk(tmp_path, monkeypatch):
     with Checkpoint(path, {}, resume=True) as checkpoint:
         assert checkpoint.log("run").get(b"1") == b"first"
         assert checkpoint.log("run").get(b"next", b"\x05") == b"\x05"
-    monkeypatch.setattr(marginrank.training.checkpoint, "_MOST_WAITING", 0)
+    monkeypatch.setattr(marginrank.training.checkpoint, "_MAX_WAITING_BYTES", 0)
     real = marginrank.training.checkpoint.Checkpoint._write
 
     def write(self):

@@ -28,7 +28,7 @@ LOSSES = [StructuredLoss("ap"), StructuredLoss("ndcg@3", "dorm"), PairwiseHinge(
 def test_a_line_tells_the_risk_at_its_points(loss):
     risk = empirical_risk(queries(), loss, Additive(bins=8))
     start, middle, end = np.random.default_rng(1).standard_normal((3, risk.n_parameters))
-    first = risk.line(start, middle)
+    first = risk.segment(start, middle)
     for line, begin, stop in [
         (first, start, middle),
         (first.then(0.25, end), 0.75 * start + 0.25 * middle, end),
@@ -46,11 +46,11 @@ def test_a_line_tells_the_risk_at_its_points(loss):
 def test_only_scores_that_take_long_are_worth_a_line(monkeypatch):
     data, loss = queries(), StructuredLoss("ap")
     risk = empirical_risk(data, loss, Linear())
-    assert risk.line(np.zeros(4), np.ones(4)) is None
+    assert risk.segment(np.zeros(4), np.ones(4)) is None
     # A pass with lines reads rows twice.
-    monkeypatch.setattr("marginrank.scorers.additive.scorer._FEW_BYTES", 1000)
+    monkeypatch.setattr("marginrank.scorers.additive.scorer._SMALL_BYTES", 1000)
     risk = empirical_risk(data, loss, Additive(bins=8))
-    assert risk.line(np.zeros(risk.n_parameters), np.ones(risk.n_parameters)) is None
+    assert risk.segment(np.zeros(risk.n_parameters), np.ones(risk.n_parameters)) is None
 
 
 class Pointwise(Problem):

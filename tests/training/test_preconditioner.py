@@ -76,8 +76,8 @@ def test_products_of_rows_are_those_of_the_columns_of_parameters(shape, few, mon
     gaps = Queries.from_arrays(X, queries.grades, group=queries.lengths, allow_nan=True)
     scorer = Additive(bins=200, shape=shape).prepare(gaps)
     rows = scorer.bins.columns(X[numbers]).toarray()
-    monkeypatch.setattr(curvature, "_FEW", few)
-    products = curvature._products(scorer, curvature._cells(scorer, numbers))
+    monkeypatch.setattr(curvature, "_DENSE_SPEEDUP", few)
+    products = curvature._products(scorer, curvature._coefficients(scorer, numbers))
     np.testing.assert_allclose(products, rows @ rows.T, rtol=1e-5, atol=1e-5 * np.abs(rows @ rows.T).max())
 
 
@@ -87,7 +87,7 @@ def test_products_of_sparse_features_with_more_rows_than_are_taken_together():
     queries = Queries.from_arrays(X, np.tile([1, 0, 2], 30), group=[3] * 30)
     numbers = np.arange(1, 90)
     scorer = Linear().prepare(queries)
-    products = curvature._products(scorer, curvature._cells(scorer, numbers))
+    products = curvature._products(scorer, curvature._coefficients(scorer, numbers))
     expected = X[numbers].toarray() @ X[numbers].toarray().T
     np.testing.assert_allclose(products, expected, rtol=1e-5, atol=1e-6)
 

@@ -16,18 +16,19 @@ SIGNS = np.array([1])
 @pytest.mark.parametrize(
     ("n_bytes", "n_parameters", "signs", "n_parts"),
     [
-        (200_000, 46, None, 16),  # tiny
+        (200_000, 46, None, 32),  # 0.6
         (2_000_000, 46, None, 32),  # 2,000,000 / (150 · 46²) = 6.3
         (36_800_000, 46, None, 115),  # 115.9
         (652_800_000, 136, None, 128),  # 235.3
-        (652_800_000, 136, SIGNS, 32),
-        (10_000_000_000, 1000, None, 64),
+        (652_800_000, 136, SIGNS, 16),
+        (10_000_000_000, 1000, None, 32),
         (10_000_000_000, 1000, SIGNS, 16),
         (36_800_000, 20_000, None, 20),  # 2²⁶ / (20 · 8 · 20,000) = 20.97
     ],
 )
 def test_parts_by_hand(n_bytes, n_parameters, signs, n_parts):
-    scorer = Mock(spec=PreparedScorer, n_bytes=n_bytes, n_parameters=n_parameters, signs=signs, rows=None)
+    scorer = Mock(spec=PreparedScorer, n_bytes=n_bytes, n_parameters=n_parameters, signs=signs, gpu_rows=None)
+    scorer.queries = Mock(n_documents=10**6)
     assert count_parts(scorer) == n_parts
 
 

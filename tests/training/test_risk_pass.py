@@ -55,11 +55,11 @@ CASES = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Cut these few queries into many tasks."""
-    monkeypatch.setattr(PreparedScorer, "run_bytes", 1 << 10)
+    monkeypatch.setattr(PreparedScorer, "block_bytes", 1 << 10)
 
 
 def _pulled_back(scorer, weights, slopes):
-    cells = np.zeros(len(scorer.table(np.zeros(scorer.n_parameters))))
+    cells = np.zeros(len(scorer.weights(np.zeros(scorer.n_parameters))))
     scorer.pull_back(np.repeat(weights, LENGTHS) * slopes, cells, 0, len(slopes))
     return scorer.gradient(cells)
 

@@ -29,7 +29,7 @@ def Steps():
         length: float = 0.5
         stop_at: int | None = None
 
-        def stages(self, risk, setting):  # noqa: ARG002
+        def stages(self, risk, limits):  # noqa: ARG002
             w, X = np.full(risk.queries.n_features, 0.01), risk.queries.X
             for number in range(1, self.steps + 1):
                 _, slopes = risk(X @ w)
@@ -110,7 +110,7 @@ def test_every_C_starts_at_scores_of_its_own():
     class Started(StagedScorer):
         start_scorer, takes_C, name = Linear(), True, "started"  # noqa: N815
 
-        def stages(self, risk, setting):  # noqa: ARG002
+        def stages(self, risk, limits):  # noqa: ARG002
             risks.append(risk)
             yield Stage(NeuralForm((3, 1), "relu"), np.zeros(4), risk(risk.start)[0])
 

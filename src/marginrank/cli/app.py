@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import logging
 import os
 import pkgutil
 import sys
@@ -34,19 +33,36 @@ from marginrank.cli.exit_codes import (
     MISUSED,
     TRACEBACK_VARIABLE,
     CommandError,
+    OptionName,
     UsageError,
     exit_code_of,
     write_option,
 )
 from marginrank.cli.options.shared_options import flat
 from marginrank.cli.progress import terminated_as_interrupted
-from marginrank.cli.streams import LoggedLines, note, prepare_streams
+from marginrank.cli.streams import logged_as_lines, note, prepare_streams
 from marginrank.errors import ComposedMessage, DataError, ParameterError
-from marginrank.runtime.files import streams_kept
+from marginrank.runtime.files import rereadable_pipes
 from marginrank.version import __version__
 
 #: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
-_FIRST: Final = ("train", "tune", "rank", "explain", "evaluate", "report", "fuse", "convert", "inspect", "verify")
+_FIRST: Final = (
+    "train",
+    "tune",
+    "rank",
+    "explain",
+    "evaluate",
+    "compare",
+    "report",
+    "fuse",
+    "split",
+    "convert",
+    "inspect",
+    "verify",
+)
+#: Modules that log what users are told: the columns that are read and, at a terminal, that kernels are compiled.
+_COLUMNS: Final = "marginrank.data.column_roles"
+_KERNELS: Final = "marginrank.runtime.kernels"
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 
 
@@ -103,7 +119,7 @@ class _Command(_PlainHelp, TyperCommand):
         """Run the command."""
         options = _options_by_parameter(context)
         try:
-            with _warnings_as_lines(options):
+            with _warnings_as_lines(options), logged_as_lines(_COLUMNS, quiet=context.params["quiet"]):
                 return super().invoke(context)
         except DataError as error:
             raise CommandError(_in_options(error, options)) from error
@@ -111,15 +127,23 @@ class _Command(_PlainHelp, TyperCommand):
             raise UsageError(_in_options(error, options)) from error
 
 
-def _options_by_parameter(context: Any) -> dict[str, str]:
-    """Return the options of a command by parameter, and those of others, above all `train`, that it lacks."""
-    commands = context.parent.command.commands
-    preferred = *commands.values(), commands["train"], context.command
-    options = [option for command in preferred for option in command.params if isinstance(option, TyperOption)]
-    return {option.name: max(option.opts, key=len) for option in options}
+def _options_by_parameter(context: Any) -> dict[str, OptionName]:
+    """Return the options of a command by parameter and, if it does not train, those of commands that do."""
+    own = _option_names(context.command)
+    if "preset" in own:
+        return own
+    trained_by: dict[str, OptionName] = {}
+    for name in ("recommend", "fuse", "train"):
+        trained_by |= _option_names(context.parent.command.commands[name], name)
+    return trained_by | own
 
 
-def _in_options(message: BaseException | str, options: Mapping[str, str]) -> str:
+def _option_names(command: Any, name: str | None = None) -> dict[str, OptionName]:
+    options = [option for option in command.params if isinstance(option, TyperOption)]
+    return {option.name: OptionName(max(option.opts, key=len), name) for option in options}
+
+
+def _in_options(message: BaseException | str, options: Mapping[str, OptionName]) -> str:
     """Return what an error or a warning says, with options for parameters."""
     if not isinstance(message, ComposedMessage):
         return str(message)
@@ -136,7 +160,7 @@ class _Commands(_PlainHelp, TyperGroup):
             return super().main(words, standalone_mode=False, **extra)
         show_traceback = "--traceback" in words or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
         quiet = "--quiet" in words or "-q" in words or not sys.stderr.isatty()
-        with _compilation_as_line(quiet), terminated_as_interrupted(), streams_kept():
+        with logged_as_lines(_KERNELS, quiet=quiet), terminated_as_interrupted(), rereadable_pipes():
             code = exit_code_of(
                 lambda: super(_Commands, self).main(words, standalone_mode=False, **extra),
                 show_traceback=show_traceback,
@@ -145,7 +169,7 @@ class _Commands(_PlainHelp, TyperGroup):
 
 
 @contextmanager
-def _warnings_as_lines(options: Mapping[str, str]) -> Iterator[None]:
+def _warnings_as_lines(options: Mapping[str, OptionName]) -> Iterator[None]:
     """Print each warning of the library as one line, once; warnings of other packages are for developers."""
     printed = set()
 
@@ -160,21 +184,6 @@ def _warnings_as_lines(options: Mapping[str, str]) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-
-
-@contextmanager
-def _compilation_as_line(quiet: bool) -> Iterator[None]:
-    """Tell whoever waits at a terminal that kernels are compiled, where they have to be."""
-    log, lines = logging.getLogger("marginrank.runtime.kernels"), LoggedLines(logging.INFO)
-    level = log.level
-    if not quiet:
-        log.addHandler(lines)
-        log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(lines)
-        log.setLevel(level)
 
 
 app = typer.Typer(

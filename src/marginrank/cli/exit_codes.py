@@ -7,6 +7,7 @@ import shlex
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
@@ -19,7 +20,7 @@ OK: Final = 0
 FAILED: Final = 1
 #: The command was called wrongly.
 MISUSED: Final = 2
-#: Ctrl-C or SIGTERM came before there was anything to keep.
+#: Ctrl-C or SIGTERM came; what was written, if anything, is the best so far.
 INTERRUPTED: Final = 130
 #: Nobody reads standard output any more; what a shell reports of programs that SIGPIPE ended.
 NOT_READ: Final = 141
@@ -53,6 +54,10 @@ class UsageError(CommandError):
     exit_code = MISUSED
 
 
+class Interrupted(Exception):  # noqa: N818
+    """Ctrl-C or SIGTERM ended the work, and its result so far was kept."""
+
+
 @contextmanager
 def naming_option(parameter: str) -> Iterator[None]:
     """Begin the messages of errors about a parameter with its option.
@@ -72,16 +77,27 @@ def naming_option(parameter: str) -> Iterator[None]:
         raise ParameterError(Parameter(parameter), ": ", message) from error
 
 
-def write_option(parameter: Parameter, options: Mapping[str, str]) -> str:
-    """Write a parameter of the library as the option that stands for it.
+@dataclass(frozen=True)
+class OptionName:
+    """An option that stands for a parameter, with its command if that is not the one that runs."""
 
-    >>> options = {"missing": "--missing", "features": "--feature", "regroup": "--regroup"}
+    words: str
+    command: str | None = None
+
+
+def write_option(parameter: Parameter, options: Mapping[str, OptionName]) -> str:
+    """Write a parameter of the library as the option that stands for it; in plain words if there is none.
+
+    >>> options = {name: OptionName(f"--{name.removesuffix('s')}") for name in ("missing", "features", "regroup")}
+    >>> options["scorer"] = OptionName("--scorer", "train")
     >>> write_option(Parameter("missing", "nan", "zero", "min"), options)
     '--missing nan, zero or min'
     >>> write_option(Parameter("features", ["bm25", "days old"]), options)
     "--feature bm25 --feature 'days old'"
     >>> write_option(Parameter("regroup", True), options), write_option(Parameter("X"), options)
     ('--regroup', 'the data')
+    >>> write_option(Parameter("scorer", "additive"), options), write_option(Parameter("bound", "tight"), options)
+    ('--scorer additive (of marginrank train)', 'the bound tight')
     """
     if parameter.name == "X":
         return "the data"
@@ -90,12 +106,17 @@ def write_option(parameter: Parameter, options: Mapping[str, str]) -> str:
     name, values = parameter.name, parameter.values
     option = options.get(name) or options.get(_RENAMED.get(name, name))
     if option is None:
-        return str(parameter)
+        return f"the {_with_values(name.replace('_', ' '), values)}"
+    place = "" if option.command is None else f" (of marginrank {option.command})"
+    return f"{_with_values(option.words, values)}{place}"
+
+
+def _with_values(name: str, values: tuple[Any, ...]) -> str:
     if not values or values[0] in (True, ...):
-        return option
+        return name
     if isinstance(values[0], list):
-        return " ".join(f"{option} {shlex.quote(word)}" for word in values[0])
-    return f"{option} {alternatives([shlex.quote(str(value)) for value in values])}"
+        return " ".join(f"{name} {shlex.quote(word)}" for word in values[0])
+    return f"{name} {alternatives([shlex.quote(str(value)) for value in values])}"
 
 
 def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> int:
@@ -108,6 +129,9 @@ def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> in
         code = work()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except Interrupted as partial:
+        note(f"interrupted; {partial}")
+        return INTERRUPTED
     except NotRead:
         return NOT_READ
     except Exception as error:

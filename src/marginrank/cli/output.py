@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
-from marginrank.cli.exit_codes import TRACEBACK_VARIABLE
+from marginrank.cli.exit_codes import TRACEBACK_VARIABLE, UsageError
 from marginrank.cli.streams import standard_output
 from marginrank.errors import DataError
 from marginrank.runtime.files import no_such_file
@@ -61,6 +62,14 @@ Force: TypeAlias = Annotated[
 ]
 
 
+Details: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Print bound, solver, objective, slack, norm and passes too.", rich_help_panel="Output"
+    ),
+]
+
+
 def check_inputs(paths: Sequence[Path]) -> None:
     """Refuse what is not there or may not be read."""
     for path in paths:
@@ -68,6 +77,16 @@ def check_inputs(paths: Sequence[Path]) -> None:
             raise DataError(no_such_file(path), path=path)
         if not os.access(path, os.R_OK):
             raise DataError("permission denied; change the permissions of the file", path=path)
+
+
+def standard_input() -> Path:
+    """Return the path of standard input; refuse a terminal."""
+    path = Path("/dev/stdin")
+    if not path.exists():
+        raise UsageError("-: there is no standard input here; give a file")
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError("-: standard input is the terminal; send a file to it, as in marginrank rank MODEL - < FILE")
+    return path
 
 
 def check_outputs(paths: Sequence[Path | None], *, inputs: Sequence[Path] = (), force: bool = False) -> None:

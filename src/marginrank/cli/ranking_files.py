@@ -50,7 +50,7 @@ class RankingWriter:
 
     Args:
         queries: The documents; with document groups, only the best of each group is ranked.
-        scores: One per document, in the order of the queries.
+        scores: One per row.
         k: How many of each query are ranked; all for None.
         tag: Name of the run in a TREC file.
     """
@@ -106,7 +106,7 @@ class RankingWriter:
 
     def scores_by_row(self) -> FloatArray:
         """Return the scores in the order of the file."""
-        return self.queries.to_source_rows(self.scores)
+        return self.scores
 
     def _places(self) -> tuple[list[int], AnyArray]:
         """Count the documents of each query that are ranked, and find their places in the queries."""
@@ -115,7 +115,7 @@ class RankingWriter:
         from marginrank.evaluation.systems import orderings  # noqa: PLC0415
 
         queries = self.queries
-        orders = orderings(self.scores, queries.offsets, None, self.k, queries.document_groups)
+        orders = orderings(self.scores, queries.query_offsets, queries.order, self.k, queries.document_groups)
         return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
 
 

@@ -53,6 +53,35 @@ class LoggedLines(logging.Handler):
         note(record.getMessage())
 
 
+class _NewLines:
+    """Lets a message pass once; a table that is read again for other features has the same beginning."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, ...]] = set()
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        beginning = tuple(record.getMessage().split(", ")[:2])
+        is_new = beginning not in self._seen
+        self._seen.add(beginning)
+        return is_new
+
+
+@contextmanager
+def logged_as_lines(name: str, *, quiet: bool) -> Iterator[None]:
+    """Print what a module logs on standard error, each message once; nothing if quiet."""
+    log, lines = logging.getLogger(name), LoggedLines(logging.INFO)
+    lines.addFilter(_NewLines())
+    level = log.level
+    if not quiet:
+        log.addHandler(lines)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(level)
+
+
 def note(text: str) -> None:
     """Print a line on standard error, if anyone reads it."""
     with suppress(OSError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Files that are named one by one.
 _MOST_NAMES: Final = 8
 #: Why training ended, in words.
-_STATES: Final[Mapping[str, str]] = {
+STATES: Final[Mapping[str, str]] = {
     "converged": "converged",
     "stationary": "stationary",
     "max_iter": "stopped at the maximum number of iterations",
@@ -54,13 +54,29 @@ def sizes_line(queries: AnyQueries) -> str:
     return ", ".join([*sizes, grades])
 
 
+def brief_facts(model: Model) -> list[tuple[str, str]]:
+    """Describe a model by its method, measure, scorer and C, and say if its training was cut short."""
+    from marginrank.reporting.explanation import takes_C  # noqa: PLC0415
+
+    solution, method = model.solution, model.method
+    rounds = count(solution.n_iter, "iteration" if model.health is not None else "round")
+    cut_short = solution.reason not in ("converged", "stationary")
+    return [
+        *([] if method.preset is None else [("method", method.preset)]),
+        ("measure", method.measure),
+        ("scorer", model.form.kind),
+        *([("C", f"{solution.C:g}")] if model.health is not None and takes_C(model) else []),
+        *([("training", f"{STATES[solution.reason]} after {rounds}")] if cut_short else []),
+    ]
+
+
 def model_facts(model: Model) -> list[tuple[str, str]]:
     """Describe how a model was trained and how good its optimum is, in a few lines."""
     solution, health, method = model.solution, model.health, model.method
     name = method.preset or method.measure
     scaled = "" if model.scaling is None else f", scaling {model.scaling}"
     scaled += "" if method.weighting is None else f", weighting {method.weighting}"
-    state = _STATES[solution.reason]
+    state = STATES[solution.reason]
     if health is None:
         return [
             ("method", f"{name}: baseline, {model.form.kind} model{scaled}"),

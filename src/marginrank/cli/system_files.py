@@ -1,39 +1,87 @@
-"""Systems that `marginrank evaluate` and `report` judge: models, files of scores and TREC runs."""
+"""Systems that `marginrank evaluate`, `compare` and `report` judge: models, files of scores, TREC runs, and columns."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, dense, load_ranker
+from marginrank.cli.output import check_inputs
 from marginrank.errors import DataError
-from marginrank.runtime.text import printable
+from marginrank.runtime.files import no_such_file
+from marginrank.runtime.text import did_you_mean, printable
 
 if TYPE_CHECKING:
+    from marginrank.cli.options.evaluation_options import EvaluationOptions
     from marginrank.data.formats.trec import Qrels, Run
     from marginrank.data.queries import Queries
-    from marginrank.evaluation.evaluation import Evaluation
+    from marginrank.evaluation.evaluation import Evaluation, Unjudged
     from marginrank.evaluation.systems import System
     from marginrank.ranker.ranker import Ranker
-    from marginrank.typing import FloatArray
+    from marginrank.typing import AnyArray, FloatArray
 
 _SYSTEMS: Final = "a model, one score per line, a TREC run, or a table with the columns query, document and score"
 
 
-def system_names(paths: Sequence[Path]) -> list[str]:
-    """Call systems by their files without suffix, or by all of the path where two would be called the same.
+class EvaluatedSystems(NamedTuple):
+    """Systems on judged queries."""
+
+    results: dict[str, Evaluation]
+    #: The unjudged documents of runs.
+    unjudged: dict[str, Unjudged]
+    #: The systems that were trained on these queries.
+    trained_on_these: list[str]
+    #: The default baseline.
+    baseline: str
+
+
+def evaluate_systems(
+    judged: Path, systems: Mapping[str, Path], judging: EvaluationOptions, reading: ReadingOptions, by: str | None
+) -> EvaluatedSystems:
+    """Evaluate systems, and warn of those that were trained on these queries."""
+    from marginrank.data.formats.trec import Run  # noqa: PLC0415
+    from marginrank.evaluation.evaluation import count_unjudged  # noqa: PLC0415
+    from marginrank.evaluation.systems import default_baseline, warn_if_trained_on  # noqa: PLC0415
+
+    truth, opened = read_all(judged, systems, reading)
+    judging.check_systems(opened)
+    options: dict[str, Any] = {
+        "policy": judging.policy,
+        "depth": judging.depth,
+        "missing_topics": judging.missing_topics,
+        "by": read_segments(judged, by, reading),
+    }
+    results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}
+    unjudged = {name: count_unjudged(truth, one) for name, one in opened.items() if isinstance(one, Run)}
+    return EvaluatedSystems(results, unjudged, warn_if_trained_on(truth, opened), default_baseline(opened))
+
+
+def columns_among(systems: Sequence[Path]) -> list[Path]:
+    """Return the systems that are no files, which are names of columns."""
+    return [path for path in systems if not path.exists()]
+
+
+def system_names(paths: Sequence[Path], columns: Collection[Path] = ()) -> list[str]:
+    """Call systems by their files without suffix, or by the whole path if two would have the same name.
 
     >>> system_names([Path("a/one.run"), Path("b/two.run")]), system_names([Path("a/one.run"), Path("b/one.run")])
     (['one', 'two'], ['a/one.run', 'b/one.run'])
     """
-    stems = [printable(path.stem) for path in paths]
+    stems = [printable(str(path) if path in columns else path.stem) for path in paths]
     names = stems if len(set(stems)) == len(stems) else [printable(str(path)) for path in paths]
     if len(set(names)) < len(names):
         raise DataError("given twice; name each system once", path=paths[0])
     return names
+
+
+def check_systems(command: str, judged: Path, systems: Sequence[Path]) -> None:
+    """Refuse files that cannot be read, and a model in the place of the judged data; columns are found later."""
+    check_inputs([judged, *(path for path in systems if path.exists())])
+    check_data_first(command, judged, systems)
 
 
 def check_data_first(command: str, judged: Path, systems: Sequence[Path]) -> None:
@@ -65,23 +113,73 @@ def read_all(
 ) -> tuple[Queries | Qrels, dict[str, Ranker | FloatArray | Run]]:
     """Read judged data and the systems to judge on it.
 
-    Only models look at features: without one, tables are read without them. Missing values are refused where one of
-    the models takes none.
+    Only models look at all features: without one, tables are read without them. Missing values are refused if one of
+    the models takes none. A system that is not a file is a column of the judged data.
     """
     from marginrank.data.formats.trec import Run  # noqa: PLC0415
     from marginrank.model.file_format import is_model  # noqa: PLC0415
 
-    models = {name: load_ranker(path) for name, path in systems.items() if is_model(path)}
+    files = {name: path for name, path in systems.items() if path.exists()}
+    columns = [path for name, path in systems.items() if name not in files]
+    models = {name: load_ranker(path) for name, path in files.items() if is_model(path)}
     missing = None if any(not model.form_.takes_nan for model in models.values()) else "nan"
     truth = reading.read([judged], missing=missing, features=_common_features(models))
     if isinstance(truth, Run):
         raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     if any(not model.model_.takes_sparse for model in models.values()):
         truth = dense(truth)
-    opened = {name: models.get(name) or _read_system(path, truth) for name, path in systems.items()}
+    scores = _read_columns(judged, columns, reading) if columns else {}
+    opened = {
+        name: models.get(name) or (_read_system(path, truth) if name in files else scores[path])
+        for name, path in systems.items()
+    }
     if any(isinstance(system, Run) for system in opened.values()):
         _check_names(truth, judged)
     return truth, opened
+
+
+def read_segments(judged: Path, column: str | None, reading: ReadingOptions) -> dict[Any, Any] | None:
+    """Read the segment of each query from a column of judged data; None if no column is named."""
+    from marginrank.data.formats.base import all_formats  # noqa: PLC0415
+    from marginrank.data.reader import recognize  # noqa: PLC0415
+    from marginrank.evaluation.segments import segments_of  # noqa: PLC0415
+
+    if column is None:
+        return None
+    kind = all_formats()[recognize(judged)]
+    if "document_group" not in kind.options:
+        raise UsageError(f"--by needs a table with that column, and {judged.name} is {kind.title}; leave it out")
+    # A column of labels is read as the groups of documents are.
+    queries = replace(reading, document_group=column, features=[]).read_queries([judged], features=())
+    try:
+        segments = segments_of(cast("AnyArray", queries.document_groups), queries.query_ids, queries)
+    except DataError as error:
+        raise error.at(judged) from None
+    return dict(zip(queries.query_ids.tolist(), segments.tolist(), strict=True))
+
+
+def _read_columns(judged: Path, columns: Sequence[Path], reading: ReadingOptions) -> dict[Path, FloatArray]:
+    """Read columns of the judged data, by their names or, if they have none, by their numbers."""
+    named = replace(reading, features=[])
+    try:
+        queries = named.read_queries([judged], features=[str(path) for path in columns], judged=False)
+    except DataError as error:
+        raise _absent(columns[0], error) if error.problem.startswith("no column ") else error from None
+    labels, X = queries.feature_labels, queries.dense()
+    for path in columns:
+        if str(path) not in labels:
+            near = did_you_mean(str(path), labels)
+            known = ", ".join(map(repr, labels[:8]))
+            raise _absent(path, DataError(f"no column {str(path)!r}; {near}the columns are {known}"))
+    return {path: X[:, labels.index(str(path))].astype("float64") for path in columns}
+
+
+def _absent(path: Path, no_column: DataError) -> DataError:
+    """Say that a system is neither a file nor a column."""
+    missing = no_such_file(path)
+    if "did you mean" in missing:
+        return DataError(missing, path=path)
+    return DataError("no such file, and ", no_column.message, path=path)
 
 
 def _check_names(truth: Queries | Qrels, path: Path) -> None:
@@ -118,7 +216,7 @@ def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequenc
 def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
     """Read scores, a TREC run, or a table that `marginrank rank` wrote, whichever the file holds.
 
-    A file of scores has one for each row of the judged file; they come in the order of the queries.
+    A file of scores has one for each row of the judged file.
     """
     from marginrank.data.formats.base import all_formats  # noqa: PLC0415
     from marginrank.data.formats.trec import read_run  # noqa: PLC0415
@@ -131,7 +229,7 @@ def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
         if len(_first_line(path).split()) == 1:
             from marginrank.data.formats.score_file import read_scores  # noqa: PLC0415
 
-            return _in_order(read_scores(path), judged)
+            return _check_length(read_scores(path), judged)
         if kind != "run":
             raise DataError(f"this is not a system; give {_SYSTEMS}")
         return read_run(path)
@@ -139,10 +237,13 @@ def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
         raise error.at(path) from error
 
 
-def _in_order(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
+def _check_length(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
+    from marginrank.data.arrays import expect_length  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
 
-    return judged.from_source_rows(scores, "scores") if isinstance(judged, Queries) else scores
+    if isinstance(judged, Queries):
+        expect_length("scores", scores, judged.n_documents, "document", "documents")
+    return scores
 
 
 def _read_ranking(path: Path) -> Run:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import UsageError, naming_option
+from marginrank.cli.exit_codes import Interrupted, UsageError, naming_option
+from marginrank.cli.options.checkpoint_options import CheckpointOptions
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions, dense
 from marginrank.cli.options.shared_options import measure_names, policy_option
-from marginrank.cli.options.training_options import CheckpointOptions
 from marginrank.cli.output import check_inputs
 from marginrank.cli.progress import TrainingProgress
-from marginrank.cli.summary import data_line, model_facts
+from marginrank.cli.summary import brief_facts, data_line, model_facts
 from marginrank.errors import DataError, Message
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import count, facts
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class TuneOptions:
         typer.Option(
             metavar="MEASURE",
             help="The measure, or mix of measures, to choose by.",
-            show_default="the measure trained for",
+            show_default=f"that of --measure or --preset, else {DEFAULT_MEASURE}",
             autocompletion=measure_names,
         ),
     ] = None
@@ -96,6 +97,26 @@ class FitOutcome:
     by_signal: bool
     seconds: float
 
+    @classmethod
+    def of(
+        cls,
+        ranker: Ranker,
+        selection: Selection | None,
+        data: str,
+        valid: str | None,
+        n_queries: int,
+        progress: TrainingProgress,
+    ) -> FitOutcome:
+        """Return the outcome of training; the model says so if a signal ended it."""
+        if progress.stopping:
+            ranker.model_ = ranker.model_.as_interrupted()
+        return cls(ranker, selection, data, valid, n_queries, progress.stopping, progress.seconds)
+
+    def end(self) -> None:
+        """End the command with the exit code of interrupted ones if a signal ended the work."""
+        if self.by_signal:
+            raise Interrupted("the result is the best so far")
+
     @property
     def stopped(self) -> bool:
         """Whether a signal or the time limit ended the choice, or a signal the training."""
@@ -118,14 +139,21 @@ class FitOutcome:
             "output": out,
         }
 
-    def text(self, out: Path | None) -> str:
-        """The same for people, in a few lines."""
+    def text(self, out: Path | None, *, details: bool) -> str:
+        """Return the same as text, in a few lines."""
         valid = [] if self.valid is None else [("valid", self.valid)]
-        chosen = [] if self.selection is None else [("choice", str(self.selection).split("\n"))]
-        model = model_facts(self.ranker.model_)
+        choice = self.choice(details=details)
+        chosen = [] if choice is None else [("choice", choice.split("\n"))]
+        model = (model_facts if details else brief_facts)(self.ranker.model_)
         stopped = [("stopped", self._stopped())] if self.stopped else []
         wrote = [] if out is None else [("wrote", f"{out}, after {self.seconds:.1f} s")]
         return facts([("data", self.data), *valid, *chosen, *model, *stopped, *wrote])
+
+    def choice(self, *, details: bool) -> str | None:
+        """Return the table of the settings, if one was chosen."""
+        from marginrank.ranker.selection import selection_table  # noqa: PLC0415
+
+        return None if self.selection is None else selection_table(self.selection.to_dict(), details=details)
 
     def _stopped(self) -> str:
         trained_on = self.ranker.trained_on_["queries"]
@@ -180,7 +208,7 @@ def fit(
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
     described = data_line(queries, data), None if valid is None else data_line(valid, tuning.valid)
-    return FitOutcome(ranker, selection, *described, len(queries), progress.stopping, progress.seconds)
+    return FitOutcome.of(ranker, selection, *described, len(queries), progress)
 
 
 def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions, client: Any) -> AnyQueries:

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.grouping import text_of_objects
+from marginrank.data.grouping import exact_ids
 from marginrank.data.text_arrays import label_array
 from marginrank.data.validation import FEATURE_TYPES, check_csr
 from marginrank.errors import DataError, Parameter, ParameterError
@@ -29,10 +29,18 @@ def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
     """Make features of an array or a sparse matrix, without a copy if possible."""
+    X = without_mask(X)
     array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
     return _as_csr(array) if sp.issparse(array) else _as_dense(array)
+
+
+def without_mask(X: Any) -> Any:
+    """Return features with NaN for what a masked array masks; other features as they are."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    return np.ma.filled(X if X.dtype in FEATURE_TYPES else X.astype(np.float64), np.nan)
 
 
 def _as_csr(X: Any) -> sp.csr_array:
@@ -54,6 +62,9 @@ def _as_dense(X: AnyArray) -> AnyArray:
 def _as_floats(X: Any) -> Any:
     if X.dtype in FEATURE_TYPES:
         return X
+    if X.dtype.kind in _KINDS:
+        raise DataError(f"X holds {_KINDS[X.dtype.kind]}, not numbers; encode them as numbers, or leave them out")
+    _refuse_complex("X", X)
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError):
@@ -64,7 +75,7 @@ def _as_floats(X: Any) -> Any:
 
 def as_grades(y: npt.ArrayLike) -> FloatArray:
     """Check grades: one finite number per document, none below 0."""
-    grades = _as_numbers("y", y, "map labels to grades, for example {'bad': 0, 'good': 1}")
+    grades = as_numbers("y", y, "map labels to grades, for example {'bad': 0, 'good': 1}")
     if grades.ndim != 1:
         raise DataError(f"y has {grades.ndim} dimensions, not 1; give one grade per document")
     _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
@@ -72,11 +83,37 @@ def as_grades(y: npt.ArrayLike) -> FloatArray:
     return grades
 
 
-def _as_numbers(name: str, values: npt.ArrayLike, advice: str) -> FloatArray:
+#: What arrays hold that are no numbers, by NumPy's kind.
+_KINDS: Final = {"c": "complex numbers", "M": "dates", "m": "durations"}
+
+
+def as_numbers(name: str, values: npt.ArrayLike, advice: str) -> FloatArray:
+    """Return numbers as float64; refuse text, dates and complex numbers, which NumPy would convert or cut."""
+    array = values if isinstance(values, np.ma.MaskedArray) else as_array(name, values)
+    if array.dtype.kind in _KINDS:
+        raise DataError(f"{name} holds {_KINDS[array.dtype.kind]}, not numbers; {advice}")
+    _refuse_complex(name, array)
     try:
-        return np.asarray(values, dtype=np.float64)
+        numbers = np.ma.filled(array.astype(np.float64), np.nan)
     except (TypeError, ValueError):
         raise DataError(f"{name} holds {first_word(values)}, which is not a number; {advice}") from None
+    if array.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in array.ravel().tolist()):
+        raise DataError(f"{name} holds text, not numbers; convert it, for example with astype(float)")
+    return numbers
+
+
+def _refuse_complex(name: str, array: Any) -> None:
+    """Refuse complex numbers among objects, of which NumPy would keep the real part."""
+    if array.dtype.kind == "O" and any(isinstance(value, complex) for value in array.ravel().tolist()):
+        raise DataError(f"{name} holds complex numbers; give real numbers")
+
+
+def as_array(name: str, values: npt.ArrayLike) -> AnyArray:
+    """Return an array, and refuse lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} holds {first_word(values)}, which is not a number; give one number for each") from None
 
 
 def first_word(values: Any) -> str:
@@ -101,7 +138,7 @@ def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | No
     """Check query weights: one finite number per query, none below 0, not all 0."""
     if weights is None:
         return None
-    array = _as_numbers("query_weights", weights, "give one number per query")
+    array = as_numbers("query_weights", weights, "give one number per query")
     expect_length("query_weights", array, n_queries, "query", "queries")
     if array.ndim != 1:
         raise DataError(f"query_weights has {array.ndim} dimensions, not 1 (one weight per query)")
@@ -117,6 +154,38 @@ def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str)
         raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
 
 
+def refuse_lazy(name: str, values: Any) -> None:
+    """Refuse lazy frames, which have no rows yet."""
+    if hasattr(values, "collect"):
+        raise DataError(f"{name} is a {type(values).__name__}, which has no rows yet; give {name}.collect()")
+
+
+def common_index(**columns: Any) -> Any:
+    """Return the index that pandas objects and queries of them have in common; None if there is none.
+
+    >>> import pandas as pd
+    >>> common_index(X=pd.DataFrame({"bm25": [0.3, 0.9]}, index=[7, 5]), y=pd.Series([1, 0], index=[5, 7]))
+    Traceback (most recent call last):
+    marginrank.errors.DataError: y has another pandas index than X: its row 0 is 5, and that of X 7; align them, ...
+    """
+    for name, column in columns.items():
+        refuse_lazy(name, column)
+    indexes: dict[str, Any] = {name: getattr(column, "index", None) for name, column in columns.items()}
+    of_pandas = {name: index for name, index in indexes.items() if type(index).__module__.partition(".")[0] == "pandas"}
+    if not of_pandas:
+        return None
+    first, index = next(iter(of_pandas.items()))
+    for name, given in of_pandas.items():
+        if len(index) == len(given) and not index.equals(given):
+            at = int(np.argmin(np.asarray(index == given)))
+            raise DataError(
+                f"{name} has another pandas index than {first}: its row {at} is {given[at]}, and that of {first} "
+                f"{index[at]}; align them, for example {name}.loc[{first}.index], or pass {name}.to_numpy() if they go "
+                "row by row"
+            )
+    return index
+
+
 def expect_length(name: str, array: Features | AnyArray, n: int, one: str, many: str) -> None:
     """Refuse an array whose length is not n."""
     if array.ndim == 0 or array.shape[0] != n:
@@ -130,9 +199,7 @@ def as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | Non
         return None
     array = label_array(values)
     expect_length(name, array, n, "row of X", "rows of X")
-    if array.dtype.kind in "OT":
-        return text_of_objects(array, name, f"give every row one, or leave out {name}")
-    return array
+    return exact_ids(array, name, f"give every row one, or leave out {name}")
 
 
 #: An error, NaN, 0, or the least value of that feature among the query's other documents (0 if it has none).
@@ -150,8 +217,14 @@ def check_missing(missing: str) -> None:
         )
 
 
-def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
+def fill_missing(X: Features, offsets: IntArray, missing: Missing, order: IntArray | None = None) -> Features:
     """Replace NaN in place, as chosen; ``"error"`` and ``"nan"`` leave it.
+
+    Args:
+        X: The features.
+        offsets: Start of each query, and the end of the last.
+        missing: What NaN becomes.
+        order: The rows grouped by query, if they are not.
 
     >>> fill_missing(np.array([[3.0], [np.nan], [np.nan]]), np.array([0, 2, 3]), "min").ravel().tolist()
     [3.0, 3.0, 0.0]
@@ -165,8 +238,14 @@ def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
         return X
     for first, end in pairwise(chunk_bounds(offsets, max(1, X.nbytes // BLOCK_BYTES)).tolist()):
         bounds = offsets[first : end + 1]
-        _fill_block(X[bounds[0] : bounds[-1]], bounds - bounds[0], missing)
-        flush_rows(X, slice(int(bounds[0]), int(bounds[-1])))
+        rows = slice(int(bounds[0]), int(bounds[-1]))
+        if order is None:
+            _fill_block(X[rows], bounds - bounds[0], missing)
+            flush_rows(X, rows)
+        else:
+            block = X[order[rows]]
+            _fill_block(block, bounds - bounds[0], missing)
+            X[order[rows]] = block
     return X
 
 

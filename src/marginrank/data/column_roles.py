@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from marginrank.errors import DataError, Message, Parameter
-from marginrank.runtime.text import did_you_mean
+from marginrank.errors import ColumnsLeftOutWarning, DataError, Message, Parameter, warn
+from marginrank.runtime.text import count, did_you_mean
 
-#: Column names that are recognised if none is given, first match first.
-QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
-GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
-DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno", "document", "doc")
+_log: Final = logging.getLogger(__name__)
+
+#: Column names that are recognised if none is given, in lower case without blanks, hyphens and underscores. Names of an
+#: earlier tier are preferred; two columns of the same tier are an error.
+QUERY_COLUMNS: Final = (("qid", "queryid"), ("searchid", "srchid"), ("query", "topic", "topicid"))
+GRADE_COLUMNS: Final = (("grade", "label", "relevance", "rel", "judgement", "judgment"), ("rating", "y"))
+DOCUMENT_COLUMNS: Final = tuple(
+    (name,) for name in ("documentid", "docid", "docno", "productid", "itemid", "sku", "asin", "document", "doc", "url")
+)
+#: Names that our own files have.
+_WRITTEN: Final = ("qid", "grade", "document_id")
+#: What pandas calls the index of a frame in CSV, and again when it reads that.
+_NAMELESS: Final = ("", "Unnamed: 0")
 #: Maximum number of feature columns that errors list.
 _MOST_NAMED: Final = 12
 #: Options of the readers of tables.
@@ -51,6 +63,8 @@ class ColumnRoles:
     document: str | None
     group: str | None
     features: tuple[str, ...]
+    #: Columns of text and of other ids that are no features, if the features were not named.
+    left_out: tuple[str, ...] = ()
 
     @property
     def ids(self) -> dict[str, str]:
@@ -63,6 +77,24 @@ class ColumnRoles:
         """Columns of numbers."""
         return tuple(dict.fromkeys([*([] if self.grade is None else [self.grade]), *self.features]))
 
+    def __str__(self) -> str:
+        """Name the columns by role, the features if they are few; the group is one that the user named."""
+        roles = {"query": self.query, "grade": self.grade, "document": self.document}
+        named = [f"{role}: {name}" for role, name in roles.items() if name is not None]
+        if self.features:
+            listed = f": {', '.join(self.features)}" if len(self.features) <= _MOST_NAMED else ""
+            named.append(count(len(self.features), "feature") + listed)
+        return ", ".join(named)
+
+    def announce(self) -> None:
+        """Log the columns by role, unless they have our own names, and warn of those that are left out."""
+        if not {self.query, self.grade, self.document} <= {*_WRITTEN, None}:
+            _log.info("columns  %s", self)
+        if self.left_out:
+            names = ", ".join(map(repr, self.left_out[:_MOST_NAMED]))
+            more = ", ..." if len(self.left_out) > _MOST_NAMED else ""
+            warn(ColumnsLeftOutWarning(f"columns left out because they hold text or ids: {names}{more}"))
+
 
 def choose_columns(
     columns: Sequence[str],
@@ -72,26 +104,104 @@ def choose_columns(
     document_id: str | None = None,
     document_group: str | None = None,
     features: str | Iterable[str] | None = None,
+    index: Sequence[str] = (),
+    text: Collection[str] = (),
 ) -> ColumnRoles:
     """Choose the columns to use, by the given names or the usual ones.
 
-    >>> choose_columns(["qid", "label", "bm25"])
-    ColumnRoles(query='qid', grade='label', document=None, group=None, features=('bm25',))
+    Columns of text, other columns of ids and the index of a pandas frame, which is a column of the files that pandas
+    writes, are no features unless they are named.
+
+    >>> choose_columns(["", "qid", "Label", "bm25", "sku", "title"], text=["title"])
+    ColumnRoles(query='qid', grade='Label', document='sku', group=None, features=('bm25',), left_out=('title',))
+    >>> choose_columns(["qid", "bm25_title", "bm25_body", "age"], features="bm25_*").features
+    ('bm25_title', 'bm25_body')
     """
-    query = _query_column(columns, qid)
-    grade = grade or next((name for name in GRADE_COLUMNS if name in columns), None)
-    document = document_id or next((name for name in DOCUMENT_COLUMNS if name in columns), None)
+    given = (qid, grade, document_id, document_group, *index)
+    plain = [name for name in columns if name not in (*given, *text) and not is_id_name(name)]
+    named = None if features is None else _named_features(columns, features, plain)
+    others = [name for name in columns if name not in (named or ())]
+    query = qid or _recognise(columns, QUERY_COLUMNS, "qid", "query ids")
+    if query is None:
+        raise DataError(
+            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with ",
+            Parameter("qid", ...),
+            " (recognised: qid, query_id, search_id, query, topic)",
+        )
+    numbers = [name for name in others if name not in text]
+    grade = grade or _recognise(numbers, GRADE_COLUMNS, "grade", "grades")
+    grade = grade or _recognise(others, GRADE_COLUMNS, "grade", "grades")
+    document = document_id or _recognise(others, DOCUMENT_COLUMNS, "document_id", "document ids")
     taken = (query, grade, document, document_group)
-    if isinstance(features, str):
-        features = [features]
-    names = tuple(features) if features is not None else tuple(name for name in columns if name not in taken)
-    absent = [name for name in (*names, *taken) if name is not None and name not in columns]
+    absent = [name for name in (*(named or ()), *taken) if name is not None and name not in columns]
     if absent:
         near = did_you_mean(absent[0], columns)
         raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
-    if not names and features is None:
-        raise DataError("no feature columns are left; name them with ", Parameter("features", ...))
-    return ColumnRoles(query, grade, document, document_group, names)
+    if named is not None:
+        return ColumnRoles(query, grade, document, document_group, named)
+    nameless = [name for name in columns[:1] if name in _NAMELESS]
+    rest = [name for name in columns if name not in (*taken, *index, *nameless)]
+    left_out = tuple(name for name in rest if name in text or is_id_name(name))
+    names = tuple(name for name in rest if name not in left_out)
+    if not names:
+        only = f" but {', '.join(map(repr, left_out[:8]))}, which hold text or ids" if left_out else ""
+        raise DataError(f"no feature columns are left{only}; name them with ", Parameter("features", ...))
+    return ColumnRoles(query, grade, document, document_group, names, left_out)
+
+
+def _named_features(columns: Sequence[str], features: str | Iterable[str], matched: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that are named one by one, with commas between them, or by patterns such as ``bm25_*``.
+
+    Args:
+        columns: All columns.
+        features: The names and patterns.
+        matched: The columns that patterns may match, unless they are called like grades.
+    """
+    words = [features] if isinstance(features, str) else features
+    names: list[str] = []
+    for word in words:
+        # A name may hold commas and stars itself.
+        for name in [word] if word in columns else map(str.strip, word.split(",")):
+            matches = [column for column in matched if fnmatchcase(column, name)] if name not in columns else []
+            names += [match for match in matches if not is_grade_name(match, judged=True)] or [name]
+    return tuple(dict.fromkeys(names))
+
+
+def _recognise(columns: Iterable[str], tiers: Sequence[Sequence[str]], option: str, what: str) -> str | None:
+    """Return the column with a usual name, if there is one; refuse two that are equally likely."""
+    names = list(columns)
+    for tier in tiers:
+        matches = [name for name in names if _spelling(name) in tier]
+        if len(matches) > 1:
+            both = " and ".join(map(repr, matches[:2]))
+            raise DataError(f"{both} may both be the column of {what}; name it with ", Parameter(option, matches[0]))
+        if matches:
+            return matches[0]
+    return None
+
+
+def _spelling(name: str) -> str:
+    """Return a name as the usual names are written.
+
+    >>> _spelling("Product-ID"), _spelling("product_id"), _spelling("productId")
+    ('productid', 'productid', 'productid')
+    """
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def is_query_name(name: str) -> bool:
+    """Return whether a name is a usual one of query ids."""
+    return any(_spelling(name) in tier for tier in QUERY_COLUMNS)
+
+
+def is_id_name(name: str) -> bool:
+    """Return whether a name is a usual one of query or document ids."""
+    return is_query_name(name) or any(_spelling(name) in tier for tier in DOCUMENT_COLUMNS)
+
+
+def is_grade_name(name: str, *, judged: bool) -> bool:
+    """Return whether a name is a usual one of grades; beside a column of grades, a rating may be anything."""
+    return any(_spelling(name) in tier for tier in GRADE_COLUMNS[: 1 if judged else 2])
 
 
 def feature_advice(numbers: Sequence[str]) -> Message:
@@ -99,29 +209,41 @@ def feature_advice(numbers: Sequence[str]) -> Message:
 
     >>> str(DataError(feature_advice(["bm25", "age"])))
     "name the feature columns with features=['bm25', 'age']"
+    >>> str(DataError(feature_advice([])))
+    'name the feature columns with features='
     """
     few = 0 < len(numbers) <= _MOST_NAMED
     return "name the feature columns with ", Parameter("features", list(numbers) if few else ...)
 
 
-def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> ColumnRoles:
+def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any], text: Collection[str]) -> ColumnRoles:
     """Choose the columns of a text file as `choose_columns` does; a column is read as text or as numbers."""
-    chosen = choose_columns(columns, **named)
+    chosen = choose_columns(columns, **named, text=text)
     both = sorted(set(chosen.ids) & set(chosen.numbers))
     if both:
         raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
     return chosen
 
 
-def _query_column(columns: Sequence[str], given: str | None) -> str:
-    name = given or next((name for name in QUERY_COLUMNS if name in columns), None)
-    if name is None:
-        raise DataError(
-            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with ",
-            Parameter("qid", ...),
-            f" (recognised: {', '.join(QUERY_COLUMNS)})",
-        )
-    return name
+def refuse_sparse_columns(frame: Any, *, unless_zero: bool = False) -> None:
+    """Refuse pandas' sparse columns; ``unless_zero`` leaves those that SciPy can hold, which fill with 0."""
+    for name, dtype in getattr(getattr(frame, "dtypes", None), "items", dict)():
+        fill = getattr(dtype, "fill_value", None)
+        if fill is not None and not (unless_zero and fill == 0):
+            raise DataError(
+                f"column {name!r} holds {dtype}, pandas' sparse values; make it dense with "
+                f"frame[{name!r}].sparse.to_dense(), or give SciPy's sparse matrices to Queries.from_arrays"
+            )
+
+
+def index_columns(table: Any) -> list[str]:
+    """Return the columns of an Arrow table that were the index of a pandas frame."""
+    if not type(table).__module__.startswith("pyarrow"):
+        return []
+    metadata = table.schema.pandas_metadata
+    named = metadata.get("index_columns", []) if isinstance(metadata, dict) else []
+    # A range is kept as a record, not as a column.
+    return [name for name in named if isinstance(name, str)]
 
 
 def column_names(X: Any) -> list[str] | None:

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import blocks
+from marginrank.runtime.tuned_constants import HASH_BLOCK_NUMBERS
 from marginrank.typing import Features, KeyArray
 
-#: Numbers that are hashed together, few enough to stay in a core's cache.
-_BLOCK: Final = 1 << 15
 #: 2^64 over the golden ratio: multiples of it are spread evenly.
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 
@@ -47,7 +46,7 @@ def row_keys(X: Features) -> KeyArray:
     if X.shape[1] == 0:
         return keys
     columns = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
-    step = max(1, _BLOCK // X.shape[1])
+    step = max(1, HASH_BLOCK_NUMBERS // X.shape[1])
     parts: Iterator[tuple[slice, Any]] = _sparse_blocks(X, step) if sp.issparse(X) else blocks(X, step)
     for rows, block in parts:
         out = keys[rows]

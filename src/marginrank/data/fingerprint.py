@@ -23,7 +23,7 @@ def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
     It depends on the bits of the numbers and not on how they lie in memory: a copy, a Fortran-ordered array, a
     memory-mapped one and CSR with wider indices have the digest of the original. float32 and float64, dense and CSR,
     0.0 and -0.0, absent and stored zeros, no grades and grades of
-    0, no weights and weights of one all differ. Ids and names do not count.
+    0, no weights and weights of one all differ. Ids, names and the mixing of the rows of queries do not count.
 
     Blocks of rows are hashed on ``n_jobs`` threads (all cores unless told), whose number changes nothing; of
     memory-mapped data only these blocks are in memory.
@@ -35,6 +35,7 @@ def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
     >>> fingerprint(queries) == fingerprint(replace(queries, judgements=np.array([0.0, 2.0])))
     False
     """
+    queries = queries.grouped
     total = hashlib.sha256()
     for name, (array, dtype) in _counted_arrays(queries).items():
         total.update(f"{name} {dtype.str} {array.shape}\n".encode())

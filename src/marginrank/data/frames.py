@@ -4,32 +4,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, feature_dtype, fill_missing
+from marginrank.data.arrays import (
+    MISSING_ADVICE,
+    Missing,
+    as_numbers,
+    check_missing,
+    common_index,
+    feature_dtype,
+    fill_missing,
+)
+from marginrank.data.categories import CATEGORICAL, Categories, one_hot_roles, with_indicators
 from marginrank.data.column_roles import (
-    DOCUMENT_COLUMNS,
-    GRADE_COLUMNS,
     ColumnRoles,
     RowError,
     choose_columns,
     feature_advice,
+    index_columns,
+    is_grade_name,
+    is_id_name,
+    refuse_sparse_columns,
 )
 from marginrank.data.queries import Queries
 from marginrank.data.table_builder import RowBlock, TableOptions
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError, Parameter
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 #: Types of columns of text.
-_TEXT: Final = (nw.String, nw.Categorical)
+_TEXT: Final = (nw.String, *CATEGORICAL)
 
 
 def from_frame(
@@ -42,28 +54,49 @@ def from_frame(
     features: str | Iterable[str] | None = None,
     dtype: npt.DTypeLike | None = None,
     missing: Missing = "error",
+    categories: Categories = "error",
 ) -> Queries:
     """Build queries from a pandas or polars frame, an Arrow table, or anything else that narwhals supports.
 
     Args:
         frame: One row per document.
-        qid: Column of the query ids; by default ``qid``, ``query_id``, ``query`` or ``topic``.
-        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y`` if there is one.
-            Without grades, the documents can be ranked.
-        document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id``, ``docno``,
-            ``document`` or ``doc`` if there is one.
+        qid: Column of the query ids; by default ``qid``, ``query_id``, ``search_id``, ``query`` or ``topic``. Here and
+            below, case, blanks, hyphens and underscores do not matter.
+        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel``, ``judgement``, ``rating``
+            or ``y`` if there is one. Without grades, the documents can be ranked.
+        document_id: Column of document names; by default ``document_id``, ``doc_id``, ``docno``, ``product_id``,
+            ``item_id``, ``sku``, ``asin``, ``document``, ``doc`` or ``url`` if there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
-        features: Feature columns; by default all the others, which must then be numbers. An empty list for judgements
-            alone.
+        features: Feature columns, or patterns such as ``"bm25_*"``; by default all other columns of numbers. An empty
+            list for judgements alone.
         dtype: float32 or float64; by default float32 if every feature column is, else float64.
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
+        categories: With ``"onehot"``, feature columns of categories or text with at most 20 levels become a feature
+            ``column=level`` for each level, which is 1 in the rows that have it and otherwise 0. Frames to rank are
+            encoded like those of training by ``features=ranker.feature_names_in_``.
+
+    Warns:
+        ColumnsLeftOutWarning: Columns of text, or of other ids, are no features.
     """
     check_missing(missing)
     asked = None if dtype is None else feature_dtype(dtype)
-    rows = open_frame(frame)
+    if categories not in get_args(Categories):
+        raise ParameterError(f"categories is {categories!r}; choose 'error' or 'onehot'")
+    features = [features] if isinstance(features, str) else None if features is None else list(features)
+    rows = with_indicators(open_frame(frame), features or ())
     chosen = choose_columns(
-        rows.columns, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
+        rows.columns,
+        qid=qid,
+        grade=grade,
+        document_id=document_id,
+        document_group=document_group,
+        features=features,
+        index=index_columns(frame),
+        text=text_columns(rows),
     )
+    if categories == "onehot":
+        chosen = one_hot_roles(rows, chosen)
+        rows = with_indicators(rows, chosen.features)
     check_numbers(rows, chosen)
     queries = Queries.from_arrays(
         _matrix(rows, chosen.features, asked or _common_dtype(rows, chosen.features), missing),
@@ -74,8 +107,9 @@ def from_frame(
         feature_names=chosen.features,
         allow_nan=True,
     )
-    fill_missing(queries.X, queries.offsets, missing)
-    return queries
+    fill_missing(queries.X, queries.query_offsets, missing, queries.order)
+    chosen.announce()
+    return replace(queries, index=common_index(frame=rows.to_native()))
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
@@ -91,9 +125,16 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
         ) from None
     except nw.exceptions.DuplicateError:
         raise DataError("two columns have the same name; rename one") from None
+    refuse_sparse_columns(rows.to_native())
     if not all(isinstance(name, str) for name in names):
         raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
     return rows
+
+
+def text_columns(rows: nw.DataFrame[Any]) -> list[str]:
+    """Return the columns of text, dates and lists; objects may be numbers, and categories can be encoded."""
+    others = (nw.Object, nw.Unknown, *CATEGORICAL)
+    return [name for name, kind in rows.schema.items() if not _is_number(kind) and kind not in others]
 
 
 def check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
@@ -101,13 +142,21 @@ def check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
     words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
         numbers = [name for name in chosen.features if name not in words]
-        kind = rows.schema[words[0]]
-        raise DataError(
-            f"column {words[0]!r} holds {'text' if kind in _TEXT else kind}, not numbers; ",
-            feature_advice(numbers),
-        )
+        if rows.schema[words[0]] in CATEGORICAL:
+            encode = (
+                f"column {words[0]!r} holds categories; encode them with from_frame(frame, categories='onehot'), or "
+            )
+            raise DataError(encode, feature_advice(numbers))
+        raise DataError(f"column {words[0]!r} holds {_kind(rows[words[0]])}, not numbers; ", feature_advice(numbers))
     if chosen.grade is not None and rows.schema[chosen.grade] in _TEXT:
         raise DataError(f"column {chosen.grade!r} holds text, not grades; grades are numbers such as 0, 1 and 2")
+
+
+def _kind(column: nw.Series[Any]) -> str:
+    """Name what a column holds, as its library does if narwhals does not know it."""
+    if column.dtype in _TEXT:
+        return "text"
+    return str(column.to_native().dtype if column.dtype == nw.Unknown else column.dtype)
 
 
 def _is_number(dtype: Any) -> bool:
@@ -147,11 +196,10 @@ def check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], mi
 
 
 def _grades(column: nw.Series[Any]) -> FloatArray:
-    try:
-        grades = np.asarray(column.to_numpy(), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"column {column.name!r} holds {column.dtype}; grades are numbers such as 0, 1 and 2") from None
-    return check_grades(column.name, grades)
+    if not (_is_number(column.dtype) or column.dtype == nw.Object):
+        raise DataError(f"column {column.name!r} holds {_kind(column)}; grades are numbers such as 0, 1 and 2")
+    numbers = as_numbers(f"column {column.name!r}", column.to_numpy(), "grades are numbers such as 0, 1 and 2")
+    return check_grades(column.name, numbers)
 
 
 def check_grades(name: str, grades: FloatArray) -> FloatArray:
@@ -215,13 +263,10 @@ def label_columns(queries: Queries) -> list[str]:
 def feature_columns(queries: Queries) -> tuple[str, ...]:
     """Name the feature columns of a written table; refuse names that would be read as something else."""
     names = queries.feature_labels
-    taken = set(label_columns(queries))
-    if queries.judgements is None:
-        taken |= set(GRADE_COLUMNS)
-    if queries.document_ids is None:
-        taken |= set(DOCUMENT_COLUMNS)
-    if taken & set(names):
-        raise DataError(f"feature names {sorted(taken & set(names))} are taken by the other columns; rename them")
+    judged = queries.judgements is not None
+    taken = sorted({name for name in names if is_id_name(name) or is_grade_name(name, judged=judged)})
+    if taken:
+        raise DataError(f"feature names {taken} are taken by the other columns; rename them")
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
         raise DataError(f"feature name {repeated[0]!r} appears more than once; give each column its own name")

@@ -45,7 +45,7 @@ def rows_of(offsets: IntArray, queries: IntArray) -> IntArray:
 def group_rows(
     n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[AnyArray, IntArray, IntArray | None]:
-    """Return query ids, offsets and, if rows have to move, the source row of each row."""
+    """Return query ids, offsets and, if the rows of a query are not together, the order that groups them."""
     if (qid is None) == (group is None):
         raise DataError("pass either qid (the query of each row) or group (the number of rows of each query)")
     if qid is None:
@@ -58,8 +58,8 @@ def group_rows(
 def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
     """Group equal ids, in order of first appearance, keeping the order inside each query.
 
-    >>> names, offsets, rows = group_by_id(np.array(["b", "a", "b"]))
-    >>> names.tolist(), offsets.tolist(), rows.tolist()
+    >>> names, offsets, order = group_by_id(np.array(["b", "a", "b"]))
+    >>> names.tolist(), offsets.tolist(), order.tolist()
     (['b', 'a'], [0, 2, 3], [0, 2, 1])
     """
     n = len(ids)
@@ -71,8 +71,8 @@ def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     query_of_row = np.repeat(rank[code], run_sizes)
-    rows = np.argsort(query_of_row, kind="stable")
-    return names[np.argsort(first)], offsets_from_sizes(np.bincount(query_of_row)), rows
+    order = np.argsort(query_of_row, kind="stable")
+    return names[np.argsort(first)], offsets_from_sizes(np.bincount(query_of_row)), order
 
 
 def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
@@ -124,14 +124,33 @@ def check_ids(ids: AnyArray, n: int) -> AnyArray:
         )
     if ids.ndim != 1 or len(ids) != n:
         raise DataError(f"qid has shape {ids.shape} for {n} rows; it needs one query id per row")
-    if np.issubdtype(ids.dtype, np.floating):
-        if not np.isfinite(ids).all():
-            raise DataError(f"qid[{int(np.argmin(np.isfinite(ids)))}] is not a number; every row needs a query id")
-        if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
-            return ids.astype(np.int64)
+    return exact_ids(ids, "qid", "every row needs a query id")
+
+
+def exact_ids(ids: AnyArray, name: str, rule: str) -> AnyArray:
+    """Return ids that tell apart what the caller told apart; refuse missing ones, and floats that have merged.
+
+    >>> exact_ids(np.array([2.0**53]), "qid", "every row needs one")
+    Traceback (most recent call last):
+    marginrank.errors.DataError: qid[0] is 9007199254740992.0; float64 merges ids of that size; pass whole ...
+    """
+    if ids.dtype.kind == "M" and np.isnat(ids).any():
+        raise DataError(f"{name}[{int(np.argmax(np.isnat(ids)))}] is missing; {rule}")
+    if ids.dtype.kind == "c":
+        raise DataError(f"{name} holds complex numbers; pass whole numbers or text")
     if ids.dtype.kind in "OT":
-        return text_of_objects(ids, "qid", "every row needs a query id")
-    return ids
+        return text_of_objects(ids, name, rule)
+    if ids.dtype.kind != "f":
+        return ids
+    if not np.isfinite(ids).all():
+        raise DataError(f"{name}[{int(np.argmin(np.isfinite(ids)))}] is not a number; {rule}")
+    large = np.abs(ids) >= 2.0 ** (np.finfo(ids.dtype).nmant + 1)
+    if large.any():
+        at = int(np.argmax(large))
+        raise DataError(
+            f"{name}[{at}] is {float(ids[at])!r}; {ids.dtype} merges ids of that size; pass whole numbers or text"
+        )
+    return ids.astype(np.int64) if np.all(ids == np.rint(ids)) else ids
 
 
 def text_of_objects(values: AnyArray, name: str, rule: str) -> AnyArray:
@@ -186,13 +205,13 @@ def concatenate_into(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt
     return whole
 
 
-def stack_rows(sets: Sequence[Queries]) -> IntArray | None:
-    """Return the rows of all sources, one source after the other; None if no row moved."""
-    if all(part.rows is None for part in sets):
+def stack_orders(sets: Sequence[Queries]) -> IntArray | None:
+    """Return the order that groups the rows of all sets, one set after the other; None if all are grouped."""
+    if all(part.order is None for part in sets):
         return None
     starts = offsets_from_sizes([part.n_documents for part in sets])[:-1].tolist()
-    rows = [np.arange(part.n_documents) if part.rows is None else part.rows for part in sets]
-    return np.concatenate([start + part for start, part in zip(starts, rows, strict=True)])
+    orders = [np.arange(part.n_documents) if part.order is None else part.order for part in sets]
+    return np.concatenate([start + order for start, order in zip(starts, orders, strict=True)])
 
 
 def stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:
@@ -207,6 +226,8 @@ def stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | 
 
 def join(columns: Sequence[AnyArray]) -> AnyArray:
     """Concatenate ids, as text if any are text."""
-    if any(column.dtype.kind in "UO" for column in columns):
+    kinds = {column.dtype.kind for column in columns}
+    # NumPy makes float64 of signed and unsigned numbers, which merges large ones.
+    if kinds & {"U", "O"} or kinds >= {"i", "u"}:
         return join_text([as_text(column) for column in columns])
     return np.concatenate(columns)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import as_features, as_weights
+from marginrank.data.arrays import as_features, as_weights, common_index, without_mask
 from marginrank.data.column_roles import column_names
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
@@ -61,10 +61,11 @@ def as_queries(
     if not isinstance(X, AnyQueries):
         if y is None:
             raise DataError("y is missing; give one grade per row")
-        features = as_features(X if hasattr(X, "tocsr") else np.asarray(X))
+        index = common_index(X=X, y=y, qid=qid)
+        features = as_features(X if hasattr(X, "tocsr") else np.asarray(without_mask(X)))
         names = column_names(X)
         check_finite(features, allow_nan, nan_advice, names)
-        return Queries.from_arrays(
+        queries = Queries.from_arrays(
             features,
             y,
             qid=qid,
@@ -73,6 +74,7 @@ def as_queries(
             feature_names=names,
             allow_nan=True,
         )
+        return replace(queries, index=index)
     if y is not None or qid is not None or group is not None:
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
     if not X.has_grades:

@@ -218,6 +218,8 @@ class PartitionedQueries:
         if len(partitions) == 0:
             raise DataError("there is no partition; give at least one")
         self.partitions = partitions
+        #: The rows of a source in the memory of this process, in the order of the partitions, if they are not.
+        self.order: IntArray | None = None
         self._names = [f"partition {number}" for number in range(len(partitions))] if names is None else list(names)
 
     def derive(
@@ -225,8 +227,13 @@ class PartitionedQueries:
     ) -> PartitionedQueries:
         """Return the same queries with what a function makes of them; `facts` stay those of the source."""
         derived = PartitionedQueries(self.partitions.derive(work, *shared, each=each), self._names)
-        derived.facts = self.facts
+        derived.facts, derived.order = self.facts, self.order
         return derived
+
+    @property
+    def grouped(self) -> PartitionedQueries:
+        """The same queries with the rows of each together."""
+        return self.derive(_grouped)
 
     @cached_property
     def facts(self) -> list[PartitionSummary]:
@@ -351,6 +358,10 @@ def in_memory(queries: AnyQueries, what: str) -> Queries:
     raise DataError(f"{what} is not trained on partitions; give queries in the memory of this process")
 
 
+def _grouped(queries: Queries) -> Queries:
+    return queries.grouped
+
+
 def _fingerprint(queries: Queries) -> str:
     return fingerprint(queries)
 
@@ -404,7 +415,7 @@ def _query_at(queries: Queries, place: int | None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ScoredPart:
-    """The queries of a partition, and a score for each document in their order."""
+    """The queries of a partition, and a score for each row."""
 
     queries: Queries
     scores: FloatArray
@@ -424,7 +435,7 @@ class PartitionedScores:
         self.parts: Partitions[ScoredPart] = queries.partitions.derive(_scored, score, *shared)
 
     def to_files(self, folder: str | Path) -> list[Path]:
-        """Write a file for each partition, one score per line in the order of its source, and return their paths.
+        """Write a file for each partition, one score per line in the order of its rows, and return their paths.
 
         The files are written where the partitions are; on several machines the folder has to be shared storage, or the
         files have to be collected from them.
@@ -435,20 +446,21 @@ class PartitionedScores:
         return paths
 
     def gather(self) -> FloatArray:
-        """Bring all scores into the memory of this process, one partition after the other."""
-        return np.concatenate(self.parts.map(_in_source_order))
+        """Bring all scores into the memory of this process: by the rows of its source, or partition by partition."""
+        scores = np.concatenate(self.parts.map(_scores))
+        return scores if self.queries.order is None else scores[np.argsort(self.queries.order)]
 
 
 def _scored(queries: Queries, score: Callable[..., Any], *shared: Any) -> ScoredPart:
     return ScoredPart(queries, np.asarray(score(queries, *shared), dtype=np.float64))
 
 
-def _in_source_order(part: ScoredPart) -> FloatArray:
-    return np.asarray(part.queries.to_source_rows(part.scores))
+def _scores(part: ScoredPart) -> FloatArray:
+    return part.scores
 
 
 def _write(part: ScoredPart, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{score!r}\n" for score in _in_source_order(part).tolist())
+    lines = "".join(f"{score!r}\n" for score in part.scores.tolist())
     with atomic_path(path) as place:
         place.write_text(lines, encoding="ascii")

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import as_features, as_grades, as_labels, as_weights, expect_length
+from marginrank.data.arrays import as_features, as_grades, as_labels, as_weights, common_index, expect_length
 from marginrank.data.document_keys import row_keys
 from marginrank.data.grouping import (
     check_same_features,
@@ -20,10 +20,10 @@ from marginrank.data.grouping import (
     rows_of,
     stack,
     stack_optional,
-    stack_rows,
+    stack_orders,
 )
 from marginrank.data.text_arrays import as_text
-from marginrank.data.validation import check_queries
+from marginrank.data.validation import check_queries, warn_if_repeated
 from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import blocks, take_rows
@@ -46,11 +46,12 @@ _KEEP_NAN: Final[Message] = ("fill it, or pass ", Parameter("allow_nan", True), 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queries:
-    """The documents of many queries, judged or not, with the documents of each query in consecutive rows.
+    """The documents of many queries, judged or not, in the rows of the arrays, frame or file they came from.
 
-    The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array. This is the
-    only row order there is: scores, rankings and fusions of a `Queries` go by it. `to_source_rows` brings one value
-    per document back to the rows of the arrays, frame or files that the set was made from.
+    The rows of a query may lie anywhere. Every array with an entry per document goes by these rows: features, grades,
+    ids, and the scores that `predict` returns and `evaluate` takes. Queries are numbered by first appearance.
+
+    What works query by query takes `grouped`, the same documents with the rows of each query together.
 
     Build one from arrays with `Queries.from_arrays`, from a frame with `marginrank.from_frame`, from files
     with `marginrank.read`. Arrays are kept as they are if possible, so memory-mapped features
@@ -59,24 +60,30 @@ class Queries:
     >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
     >>> q
     Queries(2 queries, 3 documents, 1 feature, grades 0..2)
-    >>> q.query_ids.tolist(), q.lengths.tolist()
-    (['b', 'a'], [2, 1])
-    >>> q.grades.tolist(), q.to_source_rows(q.grades).tolist()
-    ([0.0, 1.0, 2.0], [0.0, 2.0, 1.0])
+    >>> q.query_ids.tolist(), q.lengths.tolist(), q.grades.tolist()
+    (['b', 'a'], [2, 1], [0.0, 2.0, 1.0])
+    >>> q.grouped.grades.tolist(), q.grouped.offsets.tolist()
+    ([0.0, 1.0, 2.0], [0, 2, 3])
     """
 
     X: Features
     #: A grade for each document, None if nobody judged them; `grades` reads them.
     judgements: FloatArray | None
-    offsets: IntArray
+    #: Start of each query among the rows grouped by query, and the number of rows.
+    query_offsets: IntArray
     query_ids: AnyArray
     document_ids: AnyArray | None = None
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
     feature_names: tuple[str, ...] | None = None
-    #: Number of the first feature if features have no names: 1 in LETOR text, 0 in arrays.
+    #: Number of the first feature if features have no names, 1 in LETOR text and 0 in arrays.
     first_feature: int = 0
-    #: Row of the source that each document comes from; None if grouping by query moved nothing, and in selections.
+    #: The rows grouped by query; those of query q are ``order[query_offsets[q]:query_offsets[q + 1]]``. None if the
+    #: rows of each query are together already, query after query.
+    order: IntArray | None = None
+    #: The pandas index of the rows, if they came with one; scores with another index are refused.
+    index: Any = None
+    #: In a set made by `grouped`, the row that each document came from.
     rows: IntArray | None = None
     #: The same documents with the features that `document_keys` are made of, if X was computed from them.
     keyed_by: Queries | None = None
@@ -97,14 +104,13 @@ class Queries:
         feature_names: Iterable[str] | None = None,
         allow_nan: bool = False,
     ) -> Queries:
-        """Build queries from arrays, with rows grouped by query.
+        """Build queries from arrays.
 
         Args:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
                 everything else becomes float64.
             y: Grades, finite and not negative, whole or real; None for documents to rank, which nobody judged.
-            qid: The query of each row, in any order. Queries come by first appearance, and the rows of a query keep
-                their order; ``rows`` says where each came from.
+            qid: The query of each row, in any order. Queries are numbered by first appearance.
             group: Instead of ``qid``, the number of consecutive rows of each query, as in LightGBM.
             document_ids: A name for each row.
             query_weights: One weight per query, in order of first appearance.
@@ -112,35 +118,32 @@ class Queries:
             feature_names: A name for each column.
             allow_nan: Keep NaN features as missing values instead of refusing them.
         """
+        index = common_index(X=X, y=y, qid=qid, document_ids=document_ids, document_groups=document_groups)
         features = as_features(X)
         n = features.shape[0]
         grades = None if y is None else as_grades(y)
         if grades is not None:
             expect_length("y", grades, n, "row of X", "rows of X")
         check_finite(features, allow_nan)
-        ids, offsets, rows = group_rows(n, qid, group)
-        columns: dict[str, AnyArray | None] = {
-            "judgements": grades,
-            "document_ids": as_labels("document_ids", document_ids, n),
-            "document_groups": as_labels("document_groups", document_groups, n),
-        }
-        if rows is not None:
-            features = features[rows] if sp.issparse(features) else take_rows(features, rows)
-            columns = {name: None if column is None else column[rows] for name, column in columns.items()}
+        ids, offsets, order = group_rows(n, qid, group)
         names = None if feature_names is None else tuple(map(str, feature_names))
         if names is not None and len(names) != features.shape[1]:
             raise DataError(f"{len(names)} feature_names for {features.shape[1]} features; give one for each")
-        return check_queries(
+        queries = check_queries(
             cls(
                 X=features,
-                offsets=offsets,
+                judgements=grades,
+                query_offsets=offsets,
                 query_ids=ids,
+                document_ids=as_labels("document_ids", document_ids, n),
                 query_weights=as_weights(query_weights, len(ids)),
+                document_groups=as_labels("document_groups", document_groups, n),
                 feature_names=names,
-                rows=rows,
-                **cast("Any", columns),
+                order=order,
+                index=index,
             )
         )
+        return warn_if_repeated(queries)
 
     def __len__(self) -> int:
         """Count the queries."""
@@ -188,7 +191,47 @@ class Queries:
     @property
     def lengths(self) -> IntArray:
         """Number of documents of each query."""
-        return np.diff(self.offsets)
+        return np.diff(self.query_offsets)
+
+    @property
+    def offsets(self) -> IntArray:
+        """Start of each query, and the end of the last: the documents of query q are ``offsets[q]:offsets[q + 1]``.
+
+        Raises:
+            DataError: The rows of a query are not together.
+        """
+        if self.order is not None:
+            raise DataError("the rows of these queries are mixed; use queries.grouped, which has each query's together")
+        return self.query_offsets
+
+    @cached_property
+    def grouped(self) -> Queries:
+        """The same documents with the rows of each query together: this set, if they are, and otherwise a copy."""
+        if self.order is None:
+            return self
+        keyed_by = None if self.keyed_by is None else self.keyed_by.grouped
+        return replace(self, **(self._take(self.order) | {"rows": self.order}), order=None, keyed_by=keyed_by)
+
+    def to_grouped(self, values: AnyArray) -> AnyArray:
+        """Reorder values, one for each row, to the rows of `grouped`."""
+        return values if self.order is None else values[self.order]
+
+    def from_grouped(self, values: AnyArray) -> AnyArray:
+        """Reorder values, one for each row of `grouped`, to the rows of this set."""
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
+    @property
+    def query_of_row(self) -> IntArray:
+        """Number of the query of each row.
+
+        >>> Queries.from_arrays([[0.3], [0.9], [0.1]], qid=["b", "a", "b"]).query_of_row.tolist()
+        [0, 1, 0]
+        """
+        return self.from_grouped(np.repeat(np.arange(len(self)), self.lengths))
 
     @cached_property
     def document_keys(self) -> KeyArray:
@@ -233,41 +276,50 @@ class Queries:
         return (self[q] for q in range(len(self)))
 
     def __getitem__(self, selector: QuerySelector) -> Queries:
-        """Select queries by position; consecutive ones share memory with this set.
+        """Select queries by position; consecutive ones share memory with this set if their rows are together.
 
-        A selection is its own source: it has no ``rows``.
+        Rows stay in their order, unless the selector puts queries in another: then query comes after query.
         """
         if isinstance(selector, str):
             raise TypeError(
                 f"queries are numbered from 0; for the one with the id {selector!r} use select([{selector!r}])"
             )
         chosen = np.atleast_1d(np.arange(len(self))[cast("Any", selector)])
-        offsets = offsets_from_sizes(self.lengths[chosen])
-        documents = self._documents_of(chosen)
+        documents, order = self._documents_of(chosen)
         return replace(
             self,
-            **self._document_columns(documents),
-            offsets=offsets,
+            **self._take(documents),
+            query_offsets=offsets_from_sizes(self.lengths[chosen]),
             query_ids=self.query_ids[chosen],
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
-            rows=None,
+            order=order,
             keyed_by=None if self.keyed_by is None else self.keyed_by[selector],
         )
 
-    def _documents_of(self, chosen: IntArray) -> slice | IntArray:
-        """Return the rows of the chosen queries: a slice, and so a view, if they are consecutive."""
+    def _documents_of(self, chosen: IntArray) -> tuple[slice | IntArray, IntArray | None]:
+        """Return the rows of the chosen queries, a slice if they are consecutive, and the order that groups them."""
         if len(chosen) == 0:
-            return slice(0, 0)
-        if np.all(np.diff(chosen) == 1):
-            return slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
-        return rows_of(self.offsets, chosen)
+            return slice(0, 0), None
+        if self.order is None and np.all(np.diff(chosen) == 1):
+            return slice(int(self.query_offsets[chosen[0]]), int(self.query_offsets[chosen[-1] + 1])), None
+        rows = rows_of(self.query_offsets, chosen)
+        if self.order is None:
+            return rows, None
+        rows = self.order[rows]
+        if np.any(np.diff(chosen) <= 0):
+            return rows, None
+        kept = np.sort(rows)
+        return kept, None if np.array_equal(kept, rows) else np.searchsorted(kept, rows)
 
-    def _document_columns(self, documents: slice | IntArray) -> dict[str, Any]:
+    def _take(self, documents: slice | IntArray) -> dict[str, Any]:
+        """Return the columns of some documents."""
         columns = {
             "X": self.X,
             "judgements": self.judgements,
             "document_ids": self.document_ids,
             "document_groups": self.document_groups,
+            "index": self.index,
+            "rows": self.rows,
             "keys": self.keys,
         }
         return {name: None if column is None else _chosen(column, documents) for name, column in columns.items()}
@@ -291,8 +343,6 @@ class Queries:
     def split(self, *shares: float, random_state: int | None = None) -> tuple[Queries, ...]:
         """Split the queries into parts of the given shares, in order or, with ``random_state``, at random.
 
-        Like every selection, the parts have no ``rows``.
-
         >>> q = Queries.from_arrays(np.ones((10, 1)), np.ones(10), qid=range(10))
         >>> [len(part) for part in q.split(0.6, 0.2, 0.2)]
         [6, 2, 2]
@@ -307,10 +357,7 @@ class Queries:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Queries]) -> Queries:
-        """Concatenate sets that have the same features and no query id in common.
-
-        The source of the result is that of the parts, one after the other.
-        """
+        """Concatenate sets that have the same features and no query id in common: the rows of one after the other."""
         sets = list(parts)
         if not sets:
             raise DataError("nothing to concatenate: the list of query sets is empty")
@@ -328,14 +375,14 @@ class Queries:
         return cls(
             X=stack([part.X for part in sets]),
             judgements=stack_optional("grades", [part.judgements for part in sets]),
-            offsets=offsets_from_sizes(np.concatenate([part.lengths for part in sets])),
+            query_offsets=offsets_from_sizes(np.concatenate([part.lengths for part in sets])),
             query_ids=ids,
             document_ids=stack_optional("document_ids", [part.document_ids for part in sets]),
             document_groups=stack_optional("document_groups", [part.document_groups for part in sets]),
             query_weights=weights,
             feature_names=sets[0].feature_names,
             first_feature=sets[0].first_feature,
-            rows=stack_rows(sets),
+            order=stack_orders(sets),
             keys=_stack_keys(sets),
         )
 
@@ -364,40 +411,14 @@ class Queries:
 
     @property
     def document_names(self) -> AnyArray:
-        """Document ids as text; row numbers in the source if there are none.
+        """Document ids as text; row numbers if there are none.
 
-        >>> Queries.from_arrays([[0.0]] * 3, [0, 0, 0], qid=["b", "a", "b"]).document_names.tolist()
+        >>> Queries.from_arrays([[0.0]] * 3, [0, 0, 0], qid=["b", "a", "b"]).grouped.document_names.tolist()
         ['0', '2', '1']
         """
         if self.document_ids is not None:
             return as_text(self.document_ids)
         return (np.arange(self.n_documents) if self.rows is None else self.rows).astype(str)
-
-    def from_source_rows(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
-        """Reorder values, one per row of the source, to the order of these queries.
-
-        Args:
-            values: One entry per row of the arrays, frame or files that the queries were made from.
-            name: What to call them in errors.
-        """
-        column = np.asarray(values)
-        expect_length(name, column, self.n_documents, "document", "documents")
-        return column if self.rows is None else column[self.rows]
-
-    def to_source_rows(self, values: npt.ArrayLike) -> AnyArray:
-        """Reorder values, one per document, to the rows of the arrays, frame or file that the queries came from.
-
-        >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
-        >>> q.to_source_rows(q.X[:, 0]).tolist()
-        [0.3, 0.9, 0.1]
-        """
-        column = np.asarray(values)
-        expect_length("values", column, self.n_documents, "document", "documents")
-        if self.rows is None:
-            return column
-        out = np.empty_like(column)
-        out[self.rows] = column
-        return out
 
 
 def feature_number(feature: int | str, labels: Sequence[str]) -> int:
@@ -460,7 +481,7 @@ def _value_name(X: Queries | Features, row: int, column: int, names: Sequence[st
     """
     if not isinstance(X, Queries):
         return f"X[{row}, {column}]" if names is None else f"row {row} of column {names[column]!r}"
-    query = X.query_ids[np.searchsorted(X.offsets, row, side="right") - 1]
+    query = X.query_ids[X.query_of_row[row]]
     return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} ({query_named(query)})"
 
 
@@ -473,19 +494,14 @@ def in_canonical_order(queries: Queries) -> Queries:
     """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
     by_id = np.argsort(queries.query_ids, kind="stable")
     rank = np.argsort(by_id)
-    query = np.repeat(np.arange(len(queries)), queries.lengths)
     grades = queries.grades if queries.has_grades else np.zeros(queries.n_documents)
-    order = np.lexsort((grades, queries.document_keys, rank[query]))
-    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
-    columns = ("X", "judgements", "document_ids", "document_groups")
-    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
+    order = np.lexsort((grades, queries.document_keys, rank[queries.query_of_row]))
     return replace(
         queries,
-        **sorted_columns,
-        offsets=offsets,
+        **(queries._take(order) | {"keys": queries.document_keys[order]}),
+        query_offsets=offsets_from_sizes(queries.lengths[by_id]),
         query_ids=queries.query_ids[by_id],
         query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
-        rows=None,
+        order=None,
         keyed_by=None,
-        keys=queries.document_keys[order],
     )

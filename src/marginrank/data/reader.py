@@ -11,7 +11,7 @@ from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.queries import Queries
 from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
-from marginrank.runtime.files import atomic_path, no_such_file, open_input, streams_kept
+from marginrank.runtime.files import atomic_path, no_such_file, open_input, rereadable_pipes
 
 #: Text that matches no other format.
 _DEFAULT = "letor"
@@ -31,7 +31,7 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
     `read_json_lines`, `read_table`, `read_npz`, `read_binary`.
     """
     files = list_paths(paths)
-    with streams_kept():
+    with rereadable_pipes():
         kinds = [recognize(path) for path in files]
         for path, kind in zip(files, kinds, strict=True):
             if kind != kinds[0]:
@@ -94,16 +94,27 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     quarter of the budget (see `marginrank.runtime.memory.max_memory`) go through a temporary file.
     """
     path = Path(target)
-    writers = {suffix: one for one in all_formats().values() if one.write is not None for suffix in one.writes}
-    written = next((one for suffix, one in writers.items() if one.suffix_of(path) == suffix), None)
-    if written is None or written.write is None:
-        raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(sorted(writers))}", path=path)
-    files = list_paths(source)
-    with streams_kept():
+    written, files = _written_format(path), list_paths(source)
+    with rereadable_pipes():
         queries = _read_for(written, files, path, options)
     with atomic_path(path) as place:
-        written.write(place, queries)
+        write_queries(place, queries)
     return queries
+
+
+def write_queries(path: Path, queries: Queries) -> None:
+    """Write queries in the format given by the suffix of a path, as `convert` does."""
+    written = _written_format(path)
+    assert written.write is not None
+    written.write(path, queries)
+
+
+def _written_format(path: Path) -> Format:
+    writers = {suffix: one for one in all_formats().values() if one.write is not None for suffix in one.writes}
+    written = next((one for suffix, one in writers.items() if one.suffix_of(path) == suffix), None)
+    if written is None:
+        raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(sorted(writers))}", path=path)
+    return written
 
 
 def _read_for(written: Format, files: list[Path], target: Path, options: dict[str, Any]) -> Queries:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.data.validation import count_repeated
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.threads import for_each, thread_count
@@ -72,6 +73,7 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
         "constant_features": [names[number] for number in columns.constant],
         "duplicated_features": [[names[number] for number in group] for group in duplicates(queries.X, columns)],
         "zero_documents": columns.zero_documents,
+        "repeated_documents": count_repeated(queries),
         "missing_values": {names[number]: int(columns.missing[number]) for number in with_missing},
     }
 
@@ -99,10 +101,11 @@ def list_lengths(lengths: IntArray) -> dict[str, float]:
 
 def _of_one_grade(queries: Queries) -> int:
     """Queries without two documents of different grade, which teach nothing."""
-    starts = queries.offsets[:-1][queries.lengths > 0]
+    starts = queries.query_offsets[:-1][queries.lengths > 0]
     if not len(starts):
         return len(queries)
-    varied = np.minimum.reduceat(queries.grades, starts) < np.maximum.reduceat(queries.grades, starts)
+    grades = queries.to_grouped(queries.grades)
+    varied = np.minimum.reduceat(grades, starts) < np.maximum.reduceat(grades, starts)
     return len(queries) - int(np.count_nonzero(varied))
 
 

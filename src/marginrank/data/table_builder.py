@@ -16,9 +16,9 @@ from marginrank.data.formats.text_files import Paths, list_paths
 from marginrank.data.grouping import check_ids, concatenate_into, group_by_id
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import even_lengths, id_array, join_text, text_array, text_bytes
-from marginrank.data.validation import check_queries
+from marginrank.data.validation import check_queries, warn_if_repeated
 from marginrank.errors import DataError, Parameter
-from marginrank.runtime.mapped_arrays import Appended, bytes_between, take_rows
+from marginrank.runtime.mapped_arrays import SpillFile, bytes_between
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.runtime.threads import thread_count
@@ -98,7 +98,7 @@ class ArraySpill:
         self._n_moved = 0
         #: Bytes of the arrays in memory.
         self.n_bytes = 0
-        self._file: Appended | None = None
+        self._file: SpillFile | None = None
         self._content: AnyArray | None = None
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ class ArraySpill:
 
     def move(self) -> None:
         """Write the arrays in memory to the file."""
-        self._file = self._file or Appended()
+        self._file = self._file or SpillFile()
         for at, item in enumerate(self._arrays[self._n_moved :], self._n_moved):
             if isinstance(item, np.ndarray) and item.dtype != object:
                 self._arrays[at] = _Extent(*self._file.append(item), item.dtype, item.shape)
@@ -156,7 +156,7 @@ class ArraySpill:
         widths = [dtype.itemsize // 4 for dtype in dtypes]
         if self._content is None or np.dtype(object) in dtypes or not even_lengths(max(widths), min(widths)):
             return join_text(list(self.read(first, end)))
-        file, fixed = Appended(), f"U{max(widths)}"
+        file, fixed = SpillFile(), f"U{max(widths)}"
         for words in self.read(first, end):
             file.append(words.astype(fixed))
         return file.array().view(fixed)
@@ -240,7 +240,9 @@ def _number_array(words: Sequence[str], decimal: bool) -> AnyArray:
     if decimal:
         return np.array(list(map(float, words)))
     numbers = list(map(int, words))
-    return np.array(numbers, dtype=np.int64 if max(numbers) < 2**63 else np.uint64)
+    if max(numbers) < 2**63:
+        return np.array(numbers, dtype=np.int64)
+    return np.array(numbers, dtype=np.uint64) if min(numbers) >= 0 else text_array(words)
 
 
 def as_whole(value: Any) -> Any:
@@ -294,27 +296,26 @@ class TableBuilder:
         return self._block.features
 
     def queries(self, missing: Missing) -> Queries:
-        """Return all rows, grouped by query; the spill must be closed."""
+        """Return all rows; the spill must be closed."""
         assert self._block is not None
         ids, codes = self._queries.finish(self._untyped)
-        order, offsets, rows = group_by_id(codes)
+        distinct, offsets, order = group_by_id(codes)
         documents = (self._first_document, self._end_document)
-        columns: dict[str, Any] = {
-            "X": self._spill.features.matrix(self._first, self._end),
-            "judgements": None if self._block.grades is None else np.frombuffer(self._grades),
-            "document_ids": None if self._block.documents is None else self._spill.documents.words(*documents),
-            "document_groups": None if self._block.groups is None else _taken(*self._groups.finish(self._untyped)),
-        }
-        if rows is not None:
-            columns = {name: None if column is None else _taken(column, rows) for name, column in columns.items()}
-        fill_missing(columns["X"], offsets, missing)
-        ids = check_ids(ids, len(ids))[order]
-        queries = Queries(offsets=offsets, query_ids=ids, feature_names=self.features, rows=rows, **columns)
-        return check_queries(queries, self._path)
+        queries = Queries(
+            X=fill_missing(self._spill.features.matrix(self._first, self._end), offsets, missing, order),
+            judgements=None if self._block.grades is None else np.frombuffer(self._grades),
+            query_offsets=offsets,
+            query_ids=check_ids(ids, len(ids))[distinct],
+            document_ids=None if self._block.documents is None else self._spill.documents.words(*documents),
+            document_groups=None if self._block.groups is None else _labels(*self._groups.finish(self._untyped)),
+            feature_names=self.features,
+            order=order,
+        )
+        return warn_if_repeated(check_queries(queries, self._path), self._path)
 
 
-def _taken(column: AnyArray, rows: AnyArray) -> AnyArray:
-    return np.asarray(column[rows]) if column.dtype == object else take_rows(column, rows)
+def _labels(distinct: AnyArray, codes: AnyArray) -> AnyArray:
+    return np.asarray(distinct[codes])
 
 
 def read_files(

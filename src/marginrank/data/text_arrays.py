@@ -41,11 +41,13 @@ def even_lengths(longest: int, mean: float) -> bool:
 def text_array(words: Sequence[str]) -> AnyArray:
     """Make an array of words: of fixed width, or of Python strings if one is much longer than the others.
 
+    Words that end with NUL, which fixed width drops, are Python strings too.
+
     >>> text_array(["a", "bc"]).dtype.str, text_array(["a"] * 99 + ["b" * 100]).dtype.str
     ('<U2', '|O')
     """
     lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-    if fits_fixed_width(lengths):
+    if fits_fixed_width(lengths) and not any(word.endswith("\0") for word in words):
         return np.array(words, dtype=f"U{max(1, int(lengths.max(initial=1)))}")
     array = np.empty(len(words), dtype=object)
     array[:] = words
@@ -64,10 +66,22 @@ def id_array(words: Sequence[str]) -> AnyArray:
 
 
 def label_array(values: npt.ArrayLike) -> AnyArray:
-    """Make an array of labels, as NumPy does but for text, which goes to `text_array`."""
-    if isinstance(values, list | tuple) and values and all(isinstance(value, str) for value in values):
-        return text_array(cast("Sequence[str]", values))
-    return np.asarray(values)
+    """Make an array of labels, as NumPy does but for text, which goes to `text_array`, and large whole numbers.
+
+    >>> label_array([-1, 2**63]).dtype.str                     # NumPy makes them float64, which merges numbers
+    '|O'
+    """
+    if isinstance(values, list | tuple) and values:
+        if all(isinstance(value, str) for value in values):
+            return text_array(cast("Sequence[str]", values))
+        if all(isinstance(value, int | np.integer) for value in values) and min(values) < 0 and max(values) >= 2**63:
+            return np.array(values, dtype=object)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        labels = np.asarray(values, dtype=object)
+        labels[np.ma.getmaskarray(values)] = None
+        return labels
+    # Series of text become Python strings, and not text of fixed width.
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
 
 def as_text(values: AnyArray) -> AnyArray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from marginrank.data.document_keys import mix
 from marginrank.data.grouping import check_offsets
-from marginrank.errors import DataError, Message
+from marginrank.errors import DataError, Message, RepeatedDocumentsWarning, warn
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import count, query_named
 from marginrank.typing import AnyArray, IntArray
@@ -47,35 +49,94 @@ def _check(queries: Queries) -> None:
         _check_column("grades", queries.judgements, n_documents)
         _check_numbers("grades", queries.judgements)
     _check_column("query_ids", queries.query_ids, n_queries)
-    if len(check_offsets(queries.offsets, n_documents)) != n_queries + 1:
-        raise DataError(f"{len(queries.offsets)} offsets for {count(n_queries, 'query', 'queries')}; give one more")
+    offsets = check_offsets(queries.query_offsets, n_documents)
+    if len(offsets) != n_queries + 1:
+        raise DataError(f"{len(offsets)} offsets for {count(n_queries, 'query', 'queries')}; give one more")
     if len(np.unique(queries.query_ids)) < n_queries:
         raise DataError("two queries have the same id; give queries distinct ids")
     if queries.query_weights is not None:
         _check_column("query_weights", queries.query_weights, n_queries)
         _check_numbers("query_weights", queries.query_weights)
-    for name in ("document_ids", "document_groups", "rows", "keys"):
+    for name in ("document_ids", "document_groups", "order", "rows", "keys"):
         column = getattr(queries, name)
         if column is not None:
             _check_column(name, column, n_documents)
-    names = queries.feature_names
-    if names is not None and (len(names) != queries.X.shape[1] or not all(isinstance(name, str) for name in names)):
-        raise DataError(f"{len(names)} feature_names for {queries.X.shape[1]} features; give a name for each")
+    if queries.order is not None:
+        _check_permutation(queries.order)
+    if queries.feature_names is not None:
+        _check_names(queries.feature_names, queries.X.shape[1])
 
 
-def repeated_document(offsets: IntArray, document_ids: AnyArray) -> tuple[int, int] | None:
+def _check_names(names: Sequence[str], n_features: int) -> None:
+    if len(names) != n_features or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{len(names)} feature_names for {n_features} features; give a name for each")
+    for name in names:
+        if not _is_unicode(name):
+            raise DataError(f"feature name {name!r} is not valid Unicode (half of a surrogate pair); rename it")
+
+
+def _is_unicode(name: str) -> bool:
+    """Return whether a text can be written as UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_permutation(order: AnyArray) -> None:
+    seen = np.zeros(len(order), dtype=np.bool_)
+    if order.dtype.kind not in "iu" or (len(order) and (order.min() < 0 or order.max() >= len(order))):
+        raise DataError("the order of the rows is not made of their numbers")
+    seen[order] = True
+    if not seen.all():
+        raise DataError("the order of the rows has a row twice")
+
+
+def repeated_document(query: IntArray, document_ids: AnyArray) -> tuple[int, int] | None:
     """Find the first document with the id of another one before it in its query; return its row and its query.
 
-    >>> repeated_document(np.array([0, 2, 5]), np.array(["a", "b", "a", "c", "a"]))
+    >>> repeated_document(np.array([0, 0, 1, 1, 1]), np.array(["a", "b", "a", "c", "a"]))
     (4, 1)
     """
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((document_ids, query))
     same = (query[order[1:]] == query[order[:-1]]) & (document_ids[order[1:]] == document_ids[order[:-1]])
     if not same.any():
         return None
     row = int(order[1:][same].min())
     return row, int(query[row])
+
+
+def count_repeated(queries: Queries) -> int:
+    """Count the documents with the id of another one before them in their query; an empty id is none.
+
+    >>> from marginrank import Queries
+    >>> ids = Queries.from_arrays([[0.0]] * 4, qid=[1, 1, 2, 2], document_ids=["a", "b", "a", "c"])
+    >>> count_repeated(ids)
+    0
+    """
+    if queries.document_ids is None:
+        return 0
+    named = queries.document_ids != ""
+    ids, query = queries.document_ids[named], queries.query_of_row[named]
+    hashes = np.fromiter(map(hash, ids.tolist()), dtype=np.int64, count=len(ids))
+    keys = mix(mix(hashes.view(np.uint64)) + query.astype(np.uint64))
+    return len(keys) - len(np.unique(keys))
+
+
+def warn_if_repeated(queries: Queries, path: str | Path | None = None) -> Queries:
+    """Warn of documents that stand more than once in a query; return the queries."""
+    n = count_repeated(queries)
+    row = None if n == 0 else repeated_document(queries.query_of_row, queries.document_names)
+    if row is not None:
+        first = f"{str(queries.document_names[row[0]])!r} of {query_named(queries.query_ids[row[1]])}"
+        place = "" if path is None else f"{path}: "
+        warn(
+            f"{place}{count(n, 'row')} with the id of another row of the same query, first {first}; training and "
+            "measures count every row, so keep one of each",
+            RepeatedDocumentsWarning,
+        )
+    return queries
 
 
 def distinct_names(queries: Queries) -> AnyArray:
@@ -87,7 +148,7 @@ def distinct_names(queries: Queries) -> AnyArray:
         DataError: Two documents of a query have the same id.
     """
     names = queries.document_names
-    repeated = None if queries.document_ids is None else repeated_document(queries.offsets, names)
+    repeated = None if queries.document_ids is None else repeated_document(queries.query_of_row, names)
     if repeated is not None:
         row, query = repeated
         raise DataError(

@@ -21,7 +21,7 @@ from marginrank.distributed.worker import (
     Job,
     Lease,
     Nodes,
-    NotKeptError,
+    PartitionMissingError,
     Source,
     WorkerOrder,
     make,
@@ -35,72 +35,72 @@ from marginrank.runtime.text import count, listed
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Seconds between looks at whether all workers are still there.
-_LOOK: Final = 1.0
-#: Looks at which a worker may be paused before it is given up.
-_LOOKS_PAUSED: Final = 30
+#: Seconds between checks that all workers are alive.
+_CHECK_SECONDS: Final = 1.0
+#: Number of checks after which a paused worker is an error.
+_CHECKS_PAUSED: Final = 30
 #: Seconds to wait for a worker if there is none.
-_REPLACED: Final = 60.0
-#: How often workers may be lost during one operation before it is given up.
-_MOST_LOSSES: Final = 6
-#: Most results that one task merges.
-_MOST_MERGED: Final = 16
-#: Most results that the client fetches and merges itself.
-_MOST_FETCHED: Final = 4
+_WAIT_SECONDS: Final = 60.0
+#: Number of lost workers after which an operation fails.
+_MAX_LOSSES: Final = 6
+#: Maximum number of results that one task merges.
+_MAX_MERGED: Final = 16
+#: Maximum number of results that the client fetches and merges.
+_MAX_FETCHED: Final = 4
 _alive: weakref.WeakSet[ClusterPartitions[Any]] = weakref.WeakSet()
 
 
 class PartitionPlacement:
-    """Which worker has which partition.
+    """The assignment of partitions to workers.
 
-    A partition stays with its worker as long as that lives, and Dask does not move it, as tasks name the worker. When a
-    worker is lost, its partitions go to the others, and some come back when a new worker takes its place.
+    A partition remains on its worker as long as that is alive; Dask does not move it, as tasks name the worker. The
+    partitions of a lost worker go to the others, and some to the new worker that replaces it.
 
     Args:
         client: A client of the cluster.
         sources: Sources of the partitions.
-        homes: The worker of each partition; by default they are dealt out.
+        homes: The worker of each partition; assigned by default.
     """
 
     def __init__(self, client: Client, sources: Sequence[Source], homes: Sequence[str] = ()) -> None:
         self.client, self.sources = client, sources
         self.homes = list(homes) or [""] * len(sources)
-        #: Counts how often partitions were dealt out, and for which of these times workers have their sources.
+        #: Number of assignments so far, and the assignment for which workers have their sources.
         self.version, self.opened = 0, -1
         self.threads = self._workers()
         self._most_workers = len(self.threads)
         if not homes:
-            self.deal()
+            self.assign()
 
     def _workers(self) -> dict[str, int]:
-        """Return the workers that there are, with the number of their threads."""
-        found = self._ask(self.client.nthreads)
-        if not found:
+        """Return the number of threads of each worker."""
+        threads = self._ask(self.client.nthreads)
+        if not threads:
             try:
-                self.client.wait_for_workers(1, timeout=_REPLACED)
+                self.client.wait_for_workers(1, timeout=_WAIT_SECONDS)
             except TimeoutError:
                 raise DataError(
                     "the cluster has no workers; start some, for example with `dask worker ADDRESS`"
                 ) from None
-            found = self._ask(self.client.nthreads)
-        return dict(found)
+            threads = self._ask(self.client.nthreads)
+        return dict(threads)
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Query the scheduler; if it was restarted, connect again."""
+        """Query the scheduler; connect again if it was restarted."""
         try:
             try:
                 return question()
             except CommClosedError:
                 return question()
         except (OSError, RuntimeError, AttributeError) as error:
-            # A client that gave up looking for the scheduler has none to ask.
+            # A client that has lost its scheduler for good has none.
             if isinstance(error, AttributeError) and self.client.scheduler is not None:
                 raise
             raise DataError(
                 f"the scheduler no longer answers ({error}); start it again, and resume from a checkpoint"
             ) from error
 
-    def deal(self) -> None:
+    def assign(self) -> None:
         """Assign partitions without a worker to workers with room, in proportion to their threads."""
         self.threads = self._workers()
         n, total = len(self.sources), sum(self.threads.values())
@@ -110,22 +110,22 @@ class PartitionPlacement:
                 room[home] -= 1
             else:
                 self.homes[number] = ""
-        free = iter([name for name, places in room.items() for _ in range(places)])
+        free = iter([name for name, n_free in room.items() for _ in range(n_free)])
         self.homes = [home or next(free) for home in self.homes]
         self.version += 1
 
     def refresh(self) -> None:
         """Assign partitions again if a worker has replaced a lost one."""
         if len(self.threads) < self._most_workers and set(self._workers()) != set(self.threads):
-            self.deal()
+            self.assign()
 
     @property
     def complete(self) -> bool:
-        """Whether all workers that have partitions are there."""
+        """Whether all workers with partitions are alive."""
         return set(self.homes) <= set(self._workers())
 
     def refuse_paused(self) -> None:
-        """Refuse to wait for a worker that has too little memory to go on."""
+        """Raise an error if a worker is paused because its memory is full."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         for home in dict.fromkeys(self.homes):
             if workers.get(home, {}).get("status") == "paused":
@@ -136,8 +136,8 @@ class PartitionPlacement:
                 )
 
     def clients(self) -> frozenset[str]:
-        """Return the clients that the scheduler has; what workers keep for others is of no use any more."""
-        # A function without a name is sent as it is, so that the scheduler need not have marginrank.
+        """Return the clients of the scheduler; workers can drop the partitions of all others."""
+        # A lambda is pickled by value, so that the scheduler need not have marginrank installed.
         ask = partial(self.client.run_on_scheduler, lambda dask_scheduler: list(dask_scheduler.clients))
         return frozenset(self._ask(ask))
 
@@ -146,14 +146,14 @@ class PartitionPlacement:
         return frozenset(number for number, name in enumerate(self.homes) if name == home)
 
     def batches(self) -> list[tuple[str, list[int]]]:
-        """Return partitions that are worked on one after the other: as many batches on a worker as it has threads."""
-        found = []
+        """Return batches of partitions that a thread processes in turn: one per thread of each worker."""
+        batches = []
         for home in dict.fromkeys(self.homes):
             numbers = [number for number, name in enumerate(self.homes) if name == home]
             n_batches = min(self.threads.get(home, 1), len(numbers))
             bounds = group_bounds(len(numbers), n_batches)
-            found += [(home, numbers[first:end]) for first, end in pairwise(bounds)]
-        return found
+            batches += [(home, numbers[first:end]) for first, end in pairwise(bounds)]
+        return batches
 
     def submit(self, home: str | None, work: Callable[..., Any], *arguments: Any) -> Future:
         """Start a task, on a given worker or on any."""
@@ -162,13 +162,13 @@ class PartitionPlacement:
     def results(self, futures: Sequence[Future], merge: Any, groups: Sequence[tuple[int, int]]) -> Nodes | None:
         """Merge the results of tasks and return them; None if a worker was lost meanwhile.
 
-        Workers merge until so few are left that the client merges them sooner than another task could.
+        Workers merge until so few are left that the client merges them sooner than another task would.
         """
         started = list(futures)
-        while len(futures) > _MOST_FETCHED:
+        while len(futures) > _MAX_FETCHED:
             futures = [
-                self.submit(None, merge_nodes, list(futures[first : first + _MOST_MERGED]), merge, groups)
-                for first in range(0, len(futures), _MOST_MERGED)
+                self.submit(None, merge_nodes, list(futures[first : first + _MAX_MERGED]), merge, groups)
+                for first in range(0, len(futures), _MAX_MERGED)
             ]
             started += futures
         try:
@@ -179,35 +179,35 @@ class PartitionPlacement:
                 future.release()
 
     def _fetch(self, futures: Sequence[Future]) -> list[Nodes] | None:
-        looks = 0
+        n_checks = 0
         while True:
             try:
-                wait(futures, timeout=_LOOK)
+                wait(futures, timeout=_CHECK_SECONDS)
                 nodes: list[Nodes] = self.client.sync(_fetched, self.client, list(futures))
                 return nodes
             except TimeoutError:
                 if not self.complete:
                     return None
-                looks += 1
-                if looks % _LOOKS_PAUSED == 0:
+                n_checks += 1
+                if n_checks % _CHECKS_PAUSED == 0:
                     self.refuse_paused()
-            except (NotKeptError, CancelledError, CommClosedError):
+            except (PartitionMissingError, CancelledError, CommClosedError):
                 return None
 
 
 async def _fetched(client: Client, futures: list[Future]) -> Any:
     """Return the results of tasks; raise TimeoutError if it takes long, and CancelledError if a worker is lost."""
     try:
-        return await asyncio.wait_for(client.gather(futures, asynchronous=True), _LOOK)
+        return await asyncio.wait_for(client.gather(futures, asynchronous=True), _CHECK_SECONDS)
     except asyncio.CancelledError as error:  # which a thread would never see
         raise CancelledError from error
 
 
 class ClusterPartitions(Partitions[T]):
-    """Objects on the workers of a cluster, one for each partition, which are made again if a worker is lost.
+    """Objects on the workers of a cluster, one per partition, which are made again if a worker is lost.
 
     Args:
-        placement: Which worker has which partition.
+        placement: The assignment of partitions to workers.
         stages: How each partition is made from its source.
     """
 
@@ -217,7 +217,7 @@ class ClusterPartitions(Partitions[T]):
         stages: Sequence[Sequence[Derivation]],
         parent: ClusterPartitions[Any] | None = None,
     ) -> None:
-        # Workers keep what it is derived from as long as it is needed.
+        # The parent is referenced so that workers store it as long as this needs it.
         self._placement, self._stages, self._parent = placement, stages, parent
         self._token = stages[0][-1].token
         #: Version of the placement that the partitions were made for.
@@ -228,7 +228,7 @@ class ClusterPartitions(Partitions[T]):
     def of(
         cls, client: Client, sources: Sequence[Source], opens: Callable[..., T], homes: Sequence[str] = ()
     ) -> ClusterPartitions[T]:
-        """Return the partitions that a function makes of sources."""
+        """Return partitions that a function makes from sources."""
         token = uuid.uuid4().hex
         return cls(PartitionPlacement(client, sources, homes), [[Derivation(token, opens, ())]] * len(sources))
 
@@ -241,14 +241,14 @@ class ClusterPartitions(Partitions[T]):
         return self._placement.client
 
     def threads(self, n_jobs: int | None) -> int | None:  # noqa: ARG002
-        """Return 1: a worker has as many partitions at work as it has threads."""
+        """Return 1: a worker processes as many partitions at a time as it has threads."""
         return 1
 
     def derive(self, work: Callable[..., R], *shared: Any, each: Sequence[Any] | None = None) -> ClusterPartitions[R]:
-        """Return what a function makes of each partition, on its worker."""
+        """Return the results of a function for each partition, which remain on its worker."""
         token = uuid.uuid4().hex
         stages = [
-            [*before, Derivation(token, work, (*shared, *_own(each, number)))]
+            [*before, Derivation(token, work, (*shared, *_argument(each, number)))]
             for number, before in enumerate(self._stages)
         ]
         return ClusterPartitions(self._placement, stages, self)
@@ -268,17 +268,17 @@ class ClusterPartitions(Partitions[T]):
         place = self._placement
         try:
             place.refresh()
-            for _ in range(_MOST_LOSSES):
+            for _ in range(_MAX_LOSSES):
                 if self._made == place.version or self._make():
                     lease = self._lease
                     tasks = [
-                        place.submit(home, run, lease, job, numbers, [_own(each, number) for number in numbers])
+                        place.submit(home, run, lease, job, numbers, [_argument(each, number) for number in numbers])
                         for home, numbers in place.batches()
                     ]
                     nodes = place.results(tasks, job.merge, job.groups)
                     if nodes is not None:
                         return [nodes[group] for group in job.groups]
-                place.deal()
+                place.assign()
         except KilledWorker as error:
             raise self._lost() from error
         except ModuleNotFoundError as error:
@@ -287,7 +287,7 @@ class ClusterPartitions(Partitions[T]):
 
     @property
     def _lease(self) -> Lease:
-        return Lease(self.client.id, frozenset(one._token for one in _alive))
+        return Lease(self.client.id, frozenset(partitions._token for partitions in _alive))
 
     def _make(self) -> bool:
         """Make the partitions that are missing on their workers; return False if a worker was lost meanwhile."""
@@ -307,11 +307,11 @@ class ClusterPartitions(Partitions[T]):
     def _lost(self) -> DataError:
         names = [source.name for source in self._placement.sources]
         return DataError(
-            f"workers died {_MOST_LOSSES} times in a row while they had {listed(names, 3)}; if they ran out of memory, "
+            f"workers died {_MAX_LOSSES} times in a row while they had {listed(names, 3)}; if they ran out of memory, "
             "use smaller partitions, more workers, or files in the binary form (marginrank convert), which are mapped "
             f"and not loaded; {count(len(self._placement.threads), 'worker')} left"
         )
 
 
-def _own(each: Sequence[Any] | None, number: int) -> tuple[Any, ...]:
+def _argument(each: Sequence[Any] | None, number: int) -> tuple[Any, ...]:
     return () if each is None else (each[number],)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def frame_queries(frame: Any, options: Mapping[str, Any]) -> Queries | None:
-    """Make queries of a pandas frame, in an order that does not depend on that of its rows; None without rows."""
+    """Convert a pandas frame to queries, in an order that does not depend on that of its rows; None without rows."""
     return in_canonical_order(from_frame(frame, **options)) if len(frame) else None
 
 
@@ -35,16 +35,16 @@ def shuffled(frame: Any, qid: str, n_partitions: int | None, method: str | None)
     if qid not in frame.columns:
         raise DataError(f"the frame has no column {qid!r}; name that of the query ids with qid=")
     n = n_partitions or frame.npartitions
-    parts: list[Any] = frame.shuffle(on=qid, npartitions=n, shuffle_method=method).to_delayed()
-    return parts
+    partitions: list[Any] = frame.shuffle(on=qid, npartitions=n, shuffle_method=method).to_delayed()
+    return partitions
 
 
 @sizeof.register(Queries)  # type: ignore[untyped-decorator]
 def _(queries: Queries) -> int:
-    """Tell Dask what queries take, so that it does not move them for little work."""
+    """Return the size in bytes, so that Dask does not move queries for little work."""
     X = queries.X
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
-    columns = (queries.judgements, queries.offsets, queries.query_ids, queries.document_ids)
+    columns = (queries.judgements, queries.query_offsets, queries.order, queries.query_ids, queries.document_ids)
     return sum(int(array.nbytes) for array in (*arrays, *columns) if isinstance(array, np.ndarray))
 
 
@@ -68,14 +68,14 @@ class DistributedQueries(PartitionedQueries):
             paths: One or more files, or patterns such as ``part-*.parquet``, which are sorted by name. A query has to
                 be in one file.
             client: Client of the cluster; None to work in this process. All workers need the files under these paths.
-            per_file: Number of partitions of each file. Each is read on its own, which pays for the binary form, as it
-                is mapped; other files are read as a whole for each.
+            per_file: Number of partitions of each file. More than one is for the binary form, which is mapped; other
+                files are read as a whole for each partition.
             options: Those of `marginrank.read`.
         """
         if per_file < 1:
             raise ValueError(f"per_file is {per_file}; make at least one partition of a file")
         files = [file.absolute() for path in list_paths(paths) for file in _expand(path)]
-        sources = [FileSource(file, (share, per_file), options) for file in files for share in range(per_file)]
+        sources = [FileSource(file, (chunk, per_file), options) for file in files for chunk in range(per_file)]
         return cls._on(client, sources, FileSource.read)
 
     @classmethod
@@ -91,10 +91,12 @@ class DistributedQueries(PartitionedQueries):
             raise ValueError(f"n_partitions is {n_partitions}; make at least one partition")
         if not isinstance(queries, Queries):
             raise TypeError(f"from_queries takes Queries, not a {type(queries).__name__}; make them with from_frame")
-        bounds = chunk_bounds(queries.offsets, n_partitions).tolist()
-        parts = [queries[first:end] for first, end in pairwise(bounds)]
-        sources = [QueriesSource(part, number) for number, part in enumerate(parts)]
-        return cls._on(client, sources, lambda source: source.queries)
+        bounds = chunk_bounds(queries.query_offsets, n_partitions).tolist()
+        chunks = [queries.grouped[first:end] for first, end in pairwise(bounds)]
+        sources = [QueriesSource(chunk, number) for number, chunk in enumerate(chunks)]
+        partitioned = cls._on(client, sources, lambda source: source.queries)
+        partitioned.order = queries.order
+        return partitioned
 
     @classmethod
     def from_dask(
@@ -119,23 +121,23 @@ class DistributedQueries(PartitionedQueries):
         """
         import dask  # noqa: PLC0415
 
-        made = dask.delayed(frame_queries)
+        convert = dask.delayed(frame_queries)
         # Without a cluster, Dask cannot send rows from worker to worker.
-        together = shuffled(frame, qid, n_partitions, "tasks" if client is None else None)
-        parts = [made(part, {"qid": qid, **options}) for part in together]
+        frames = shuffled(frame, qid, n_partitions, "tasks" if client is None else None)
+        delayed = [convert(part, {"qid": qid, **options}) for part in frames]
         if client is None:
-            frames = [part for part in dask.compute(*parts, scheduler="synchronous") if part is not None]
-            return cls._on(
-                None, [QueriesSource(part, at) for at, part in enumerate(frames)], lambda source: source.queries
-            )
-        futures = client.compute(parts)
+            computed = [queries for queries in dask.compute(*delayed, scheduler="synchronous") if queries is not None]
+            sources = [QueriesSource(queries, number) for number, queries in enumerate(computed)]
+            return cls._on(None, sources, lambda source: source.queries)
+        futures = client.compute(delayed)
         sizes = client.gather(client.map(_size, futures))
-        kept = [future for future, size in zip(futures, sizes, strict=True) if size]
-        if not kept:
+        nonempty = [future for future, size in zip(futures, sizes, strict=True) if size]
+        if not nonempty:
             raise DataError("the frame has no rows; give at least one query with documents")
-        places = client.who_has(kept)
-        homes = [sorted(places[future.key])[0] for future in kept]
-        return cls._on(client, [FutureSource(future, number) for number, future in enumerate(kept)], open_source, homes)
+        workers = client.who_has(nonempty)
+        homes = [sorted(workers[future.key])[0] for future in nonempty]
+        futures_left = [FutureSource(future, number) for number, future in enumerate(nonempty)]
+        return cls._on(client, futures_left, open_source, homes)
 
     @classmethod
     def _on(
@@ -160,7 +162,7 @@ def _size(queries: Queries | None) -> int:
 
 
 def _expand(path: Path) -> list[Path]:
-    """Return the files that a pattern stands for."""
+    """Return the files that match a pattern."""
     if not any(character in str(path) for character in "*?["):
         return [path]
     files = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))

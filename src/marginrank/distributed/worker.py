@@ -1,4 +1,4 @@
-"""Code that runs on the workers: it makes, stores and processes partitions."""
+"""Functions that run on the workers: they make, store and process partitions."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from marginrank.errors import DataError
 from marginrank.runtime.threads import chunk_bounds
 from marginrank.version import __version__
 
-#: Packages whose versions change results, or what can be read.
+#: Packages whose versions affect results or file formats.
 _PACKAGES: Final = ("numpy", "numba", "scipy", "scikit-learn")
 
-#: What this process keeps, by owner, token of the collection, and number of the partition.
-_kept: dict[tuple[str, str, int], Any] = {}
+#: Partitions of this process, by owner, token of the collection, and number.
+_store: dict[tuple[str, str, int], Any] = {}
 
 _lock = threading.Lock()
 
-#: Merged results of runs of partitions, by the first and the end of each.
+#: Merged results of consecutive partitions, by the first and the end of each.
 Nodes: TypeAlias = dict[tuple[int, int], Any]
 
 
-class NotKeptError(Exception):
-    """A partition is not, or no longer, on the worker that is asked for it."""
+class PartitionMissingError(Exception):
+    """A partition is not, or no longer, on its worker."""
 
 
 class Derivation(NamedTuple):
-    """How a partition is made of another one, which was made before it."""
+    """How a partition is made from another one."""
 
     token: str
     work: Callable[..., Any]
@@ -43,31 +43,31 @@ class Derivation(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """Whose partitions these are, and which collections the owner still has; others are dropped."""
+    """The owner of partitions, and the collections that the owner still uses; others are dropped."""
 
     owner: str
     tokens: frozenset[str]
 
     def drop_others(self) -> None:
-        """Free what the owner no longer has."""
+        """Drop collections that the owner no longer uses."""
         _drop(lambda owner, token, _: owner == self.owner and token not in self.tokens)
 
-    def drop_strangers(self, stages: Sequence[Derivation], numbers: frozenset[int]) -> None:
-        """Free partitions that belong to another worker by now."""
+    def drop_reassigned(self, stages: Sequence[Derivation], numbers: frozenset[int]) -> None:
+        """Drop partitions that are now assigned to another worker."""
         tokens = {stage.token for stage in stages}
         _drop(lambda owner, token, number: owner == self.owner and token in tokens and number not in numbers)
 
 
 def _drop(unwanted: Callable[[str, str, int], bool]) -> None:
-    """Free what is kept for some owners, of some collections, or with some numbers."""
+    """Drop partitions, by owner, collection and number."""
     with _lock:
-        for key in [key for key in _kept if unwanted(*key)]:
-            del _kept[key]
+        for key in [key for key in _store if unwanted(*key)]:
+            del _store[key]
 
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Return the versions of Python and of all that results depend on."""
+    """Return the versions of Python and of the packages that results depend on."""
     versions = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}", "marginrank": __version__}
     for name in _PACKAGES:
         try:
@@ -84,20 +84,20 @@ def address() -> str:
     return str(get_worker().address)
 
 
-def check_versions(of_client: Mapping[str, str]) -> None:
-    """Refuse to work for a client with other versions, as results would depend on who computes them."""
-    for name, here in versions().items():
-        if of_client[name] != here:
+def check_versions(client_versions: Mapping[str, str]) -> None:
+    """Refuse a client with other versions, since results would depend on the worker."""
+    for name, installed in versions().items():
+        if client_versions[name] != installed:
             raise DataError(
-                f"worker {address()} has {name} {here} and the client {of_client[name]}; install the same versions "
-                "on both"
+                f"worker {address()} has {name} {installed} and the client {client_versions[name]}; install the same "
+                "versions on both"
             )
 
 
 class WorkerOrder(NamedTuple):
-    """What a client wants of a worker: which partitions belong to it, and the versions it has to have.
+    """An order of a client to a worker: the partitions assigned to it, and the required versions.
 
-    With it come the clients that there are, as one that was killed cannot say that it needs nothing any more.
+    It names all clients that are alive, so that the partitions of killed clients are dropped.
     """
 
     lease: Lease
@@ -109,25 +109,25 @@ class WorkerOrder(NamedTuple):
 def make(
     order: WorkerOrder, numbers: Sequence[int], sources: Sequence[Any], stages: Sequence[Sequence[Derivation]]
 ) -> Nodes:
-    """Make partitions and what is derived from them, as far as they are not there; the first stage opens a source."""
+    """Make the partitions that are missing, stage by stage; the first stage opens a source."""
     check_versions(order.versions)
     order.lease.drop_others()
     _drop(lambda owner, *_: owner not in order.clients)
-    for number, source, own in zip(numbers, sources, stages, strict=True):
-        order.lease.drop_strangers(own, order.numbers)
-        _make_one(order.lease, number, source, own)
+    for number, source, derivations in zip(numbers, sources, stages, strict=True):
+        order.lease.drop_reassigned(derivations, order.numbers)
+        _make_one(order.lease, number, source, derivations)
     return {}
 
 
 def _make_one(lease: Lease, number: int, source: Any, stages: Sequence[Derivation]) -> None:
     keys = [(lease.owner, stage.token, number) for stage in stages]
-    have = next((at for at in reversed(range(len(stages))) if keys[at] in _kept), -1)
-    made = None if have < 0 else _kept[keys[have]]
-    if made is None and source is None:
-        raise NotKeptError(f"partition {number} is not on worker {address()}")
-    for stage, key in zip(stages[have + 1 :], keys[have + 1 :], strict=True):
-        made = stage.work(source if made is None else made, *stage.arguments)
-        _kept[key] = made
+    last = next((index for index in reversed(range(len(stages))) if keys[index] in _store), -1)
+    partition = None if last < 0 else _store[keys[last]]
+    if partition is None and source is None:
+        raise PartitionMissingError(f"partition {number} is not on worker {address()}")
+    for stage, key in zip(stages[last + 1 :], keys[last + 1 :], strict=True):
+        partition = stage.work(source if partition is None else partition, *stage.arguments)
+        _store[key] = partition
 
 
 class Job(NamedTuple):
@@ -141,21 +141,21 @@ class Job(NamedTuple):
 
 
 def run(lease: Lease, job: Job, numbers: Sequence[int], each: Sequence[tuple[Any, ...]]) -> Nodes:
-    """Call a function for some partitions, and merge what can be merged of its results."""
+    """Call a function for some partitions, and merge its results as far as possible."""
     nodes: Nodes = {}
-    for number, own in zip(numbers, each, strict=True):
+    for number, arguments in zip(numbers, each, strict=True):
         try:
-            part = _kept[lease.owner, job.token, number]
+            partition = _store[lease.owner, job.token, number]
         except KeyError:
-            raise NotKeptError(f"partition {number} is not on worker {address()}") from None
-        nodes[number, number + 1] = job.work(part, *job.shared, *own)
+            raise PartitionMissingError(f"partition {number} is not on worker {address()}") from None
+        nodes[number, number + 1] = job.work(partition, *job.shared, *arguments)
     return merge_nodes([nodes], job.merge, job.groups)
 
 
 def merge_nodes(
     parts: Sequence[Nodes], merge: Callable[[Any, Any], Any] | None, groups: Sequence[tuple[int, int]]
 ) -> Nodes:
-    """Merge results as far as `merge_tree` would, whichever of them are there.
+    """Merge the available results in the same order as `merge_tree`.
 
     >>> halves = merge_nodes([{(0, 1): "a", (1, 2): "b", (2, 3): "c"}], str.__add__, [(0, 4)])
     >>> sorted(halves.items())
@@ -169,18 +169,18 @@ def merge_nodes(
     merged: Nodes = {}
 
     def known(first: int, end: int) -> bool:
-        """Tell whether all of a node is there, in which case it is merged."""
+        """Return whether all results of a node are available, and merge them if so."""
         if (first, end) in nodes:
             return True
         if end - first == 1:
             return False
         middle = halve(first, end)
         halves = [(first, middle), (middle, end)]
-        there = [half for half in halves if known(*half)]
-        if len(there) == 2:
+        available = [half for half in halves if known(*half)]
+        if len(available) == 2:
             nodes[first, end] = merge(nodes[halves[0]], nodes[halves[1]])
             return True
-        merged.update({half: nodes[half] for half in there})
+        merged.update({half: nodes[half] for half in available})
         return False
 
     merged.update({group: nodes[group] for group in groups if known(*group)})
@@ -192,47 +192,49 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Name in messages."""
 
     def on(self, client: Any, worker: str) -> Any:
-        """Return what to send to a worker for `open_source`."""
+        """Return the argument of `open_source` on a worker."""
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file, or one of several equal shares of its queries, that a worker reads."""
+    """A file, or one of several equal chunks of its queries, that a worker reads."""
 
     path: Path
-    share: tuple[int, int] = (0, 1)
+    chunk: tuple[int, int] = (0, 1)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """The name of the file, with the number of the share."""
-        number, n_shares = self.share
-        return self.path.name if n_shares == 1 else f"{self.path.name} ({number + 1} of {n_shares})"
+        """The name of the file, with the number of the chunk."""
+        number, n_chunks = self.chunk
+        return self.path.name if n_chunks == 1 else f"{self.path.name} ({number + 1} of {n_chunks})"
 
     def on(self, client: Any, worker: str) -> FileSource:  # noqa: ARG002
-        """Return the recipe itself."""
+        """Return the source itself."""
         return self
 
     def read(self) -> Queries:
         """Read the file in this process."""
-        number, n_shares = self.share
+        number, n_chunks = self.chunk
         queries = read_queries(self.path, **self.options)
-        if n_shares == 1:
+        if n_chunks == 1:
             return queries
-        bounds = chunk_bounds(queries.offsets, n_shares)
-        if len(bounds) <= n_shares:
+        if queries.order is not None:
+            raise DataError("the rows of its queries are mixed, so it is one partition; use per_file=1", path=self.path)
+        bounds = chunk_bounds(queries.offsets, n_chunks)
+        if len(bounds) <= n_chunks:
             raise DataError(
-                f"its {len(queries)} queries do not fill {n_shares} partitions; use per_file=1", path=self.path
+                f"its {len(queries)} queries do not fill {n_chunks} partitions; use per_file=1", path=self.path
             )
         return queries[bounds[number] : bounds[number + 1]]
 
 
 @dataclass(frozen=True, eq=False)
 class QueriesSource:
-    """Queries in the memory of the client, which sends them once, and again when their worker is lost."""
+    """Queries in the memory of the client, which sends them to their worker, and again if it is lost."""
 
     queries: Queries
     number: int
@@ -249,7 +251,7 @@ class QueriesSource:
 
 @dataclass(frozen=True, eq=False)
 class FutureSource:
-    """Queries that Dask has made on a worker, and makes again when it is lost."""
+    """Queries that Dask has computed on a worker, and computes again if it is lost."""
 
     future: Any
     number: int
@@ -260,7 +262,7 @@ class FutureSource:
         return f"partition {self.number}"
 
     def on(self, client: Any, worker: str) -> Any:  # noqa: ARG002
-        """Return what Dask has."""
+        """Return the future."""
         return self.future
 
 

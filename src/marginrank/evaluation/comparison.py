@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, cast
 
@@ -17,8 +17,9 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
 from marginrank.evaluation.policies import Policy
+from marginrank.evaluation.segments import By, members, segments_of
 from marginrank.evaluation.systems import (
-    ByQuery,
+    Judged,
     Predictor,
     System,
     as_judged,
@@ -26,12 +27,12 @@ from marginrank.evaluation.systems import (
     score_partitions,
     warn_if_trained_on,
 )
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import ResultTable, count, data_frame, plain
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 _TESTS = ("t", "wilcoxon", "randomization")
 _MARKED_BELOW = 0.05
-_DEFAULT_MEASURE = "ndcg@10"
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,19 @@ class PairedComparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The result of `compare`: ``print`` shows a table, `to_frame` and `to_dicts` return one record per pair."""
+    """The result of `compare`: ``print`` shows a table, `to_frame` and `to_dicts` return one record per pair.
+
+    With segments there is one per pair for all queries and one for each segment.
+    """
 
     rows: tuple[PairedComparison, ...]
     n_queries: int
     confidence: float
+    #: By segment, in ascending order, the comparison of its queries, adjusted for the number of rows of all segments.
+    by_segment: Mapping[str, Comparison] = field(default_factory=dict)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one flat record per row, for JSON or a frame; an unbounded interval is None.
+        """Return one flat record per row, for JSON or a frame; an unbounded interval is None, as is the segment "all".
 
         >>> record = compare({"a": [0.5, 1.0, 0.2], "b": [0.4, 0.4, 0.2]}).to_dicts()[0]
         >>> record["system"], record["wins"], record["ties"], record["p_randomization"]
@@ -83,7 +89,14 @@ class Comparison:
         records = [asdict(row) for row in self.rows]
         for record in records:
             record["interval_low"], record["interval_high"] = plain(record.pop("interval"))
-        return records
+        if not self.by_segment:
+            return records
+        whole = [{"segment": None, "queries": self.n_queries, **record} for record in records]
+        return whole + [
+            {"segment": name, "queries": part.n_queries, **record}
+            for name, part in self.by_segment.items()
+            for record in part.to_dicts()
+        ]
 
     def to_frame(self) -> Any:
         """Return a pandas frame of the records of `to_dicts`, one row per pair."""
@@ -110,7 +123,8 @@ class Comparison:
             )
             for row in self.rows
         ]
-        return replace(self, rows=tuple(rows))
+        by_segment = {name: part.turned() for name, part in self.by_segment.items()}
+        return replace(self, rows=tuple(rows), by_segment=by_segment)
 
     def __repr__(self) -> str:
         queries = count(self.n_queries, "query", "queries")
@@ -128,7 +142,13 @@ class Comparison:
         queries = count(self.n_queries, "query", "queries")
         pairs = f" over {len(self.rows)} comparisons" if len(self.rows) > 1 else ""
         note = f"{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"
-        return ResultTable([header, *map(_cells, self.rows)], right=range(2, len(header)), note=note)
+        if not self.by_segment:
+            return ResultTable([header, *map(_cells, self.rows)], right=range(2, len(header)), note=note)
+        parts = [("all", self), *self.by_segment.items()]
+        rows = [[name, f"{part.n_queries:,}", *_cells(row)] for name, part in parts for row in part.rows]
+        note += f", for segments over {len(rows) - len(self.rows)} comparisons"
+        right = [1, *range(4, 2 + len(header))]
+        return ResultTable([["segment", "queries", *header], *rows], right=right, note=note)
 
     def __str__(self) -> str:
         return self._table().text()
@@ -139,13 +159,16 @@ class Comparison:
 
 def compare(
     systems: Mapping[str, System | Evaluation],
-    judged: Queries | PartitionedQueries | Qrels | ByQuery | None = None,
+    judged: Judged | PartitionedQueries | None = None,
     *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
     measure: str | None = None,
     policy: str | Policy = "standard",
     baseline: str | None = None,
     weights: npt.ArrayLike | None = None,
     query_ids: Sequence[object] | AnyArray | None = None,
+    by: By | None = None,
     confidence: float = 0.95,
     resamples: int = 9999,
     random_state: int | None = 0,
@@ -169,7 +192,10 @@ def compare(
         systems: By name, the values of each system per query, in the same order for all, or results of
             `evaluate`. NaN marks a query that was skipped; it must be NaN for every system and is left out. With
             ``judged``, what `evaluate` accepts: scores per document, an object with ``predict(queries)``, or a run.
-        judged: Judged queries, or TREC judgements, also as ``{query: {document: grade}}``, to evaluate the systems on.
+        judged: Judged queries, or TREC judgements, also as ``{query: {document: grade}}``, to evaluate the systems on;
+            or grades, which go with ``qid`` or ``group``.
+        qid: The query of each grade.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
         measure: The measure to compare by; by default that of the evaluations if they have only one, otherwise
             ``ndcg@10``.
         policy: With ``judged``, how ties, short lists and queries without relevant documents are scored.
@@ -177,6 +203,9 @@ def compare(
         weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
             ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
         query_ids: Names of the queries, for error messages; positions otherwise.
+        by: Segments of the queries, to compare within each of them: a dict from query id to segment, or an array with
+            one entry per query or, with ``judged``, one per row; by default those of the evaluations. The p-values of
+            segments are adjusted by `holm` for the number of pairs and segments.
         confidence: Confidence level of the interval.
         resamples: Number of bootstrap samples and of random sign flips, at least 99.
         random_state: Seed of both. Each pair starts from it, so a row does not depend on the other rows.
@@ -189,15 +218,35 @@ def compare(
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
     if judged is not None:
-        judged = judged if isinstance(judged, PartitionedQueries) else as_judged(judged)
+        judged = judged if isinstance(judged, PartitionedQueries) else as_judged(judged, qid, group)
         warn_if_trained_on(judged, systems)
         systems = _evaluated(systems, judged, measure, policy)
+    segments = None
     if any(isinstance(system, Evaluation) for system in systems.values()):
-        systems, query_weights, query_ids = _from_evaluations(systems, measure)
+        systems, query_weights, query_ids, segments = _from_evaluations(systems, measure)
         weights = query_weights if weights is None else weights
-    values, w = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
+    values, w, counted = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
+    if by is not None:
+        ids = np.arange(len(counted)) if query_ids is None else np.asarray(query_ids)
+        segments = segments_of(by, ids, judged if isinstance(judged, Queries | Qrels) else None)
     (comparison,), _ = _compare_pairs([_pairs(values, w, baseline)], settings)
-    return comparison
+    if segments is None:
+        return comparison
+    return replace(comparison, by_segment=_in_segments(values, w, segments[counted], baseline, settings))
+
+
+def _in_segments(
+    values: Mapping[str, FloatArray], w: FloatArray, segments: AnyArray, baseline: str | None, settings: _Resampling
+) -> dict[str, Comparison]:
+    """Compare within each segment, and adjust the p-values of all segments together."""
+    families = {
+        name: _pairs({system: column[among] for system, column in values.items()}, w[among] / w[among].mean(), baseline)
+        for name, among in members(segments).items()
+    }
+    comparisons, _ = _compare_pairs(list(families.values()), settings)
+    rows = iter(_adjusted([row for comparison in comparisons for row in comparison.rows]))
+    adjusted = [replace(comparison, rows=tuple(next(rows) for _ in comparison.rows)) for comparison in comparisons]
+    return dict(zip(families, adjusted, strict=True))
 
 
 class Summary(NamedTuple):
@@ -241,11 +290,14 @@ def summarize(
     """
     settings = _Resampling(confidence, resamples, random_state, tie_tolerance)
     centred = {(name, measure): _centred(one, measure) for name, one in evaluations.items() for measure in measures}
-    families = []
+    families, parts = [], []
     for measure, baseline in questions:
-        values, w = _common_queries(*_from_evaluations(evaluations, measure))
+        columns, weights, ids, segments = _from_evaluations(evaluations, measure)
+        values, w, counted = _common_queries(columns, weights, ids)
         families.append(_pairs(values, w, baseline))
+        parts.append({} if segments is None else _in_segments(values, w, segments[counted], baseline, settings))
     comparisons, intervals = _compare_pairs(families, settings, list(centred.values()))
+    comparisons = [replace(whole, by_segment=part) for whole, part in zip(comparisons, parts, strict=True)]
     return Summary(dict(zip(centred, intervals, strict=True)), dict(zip(questions, comparisons, strict=True)))
 
 
@@ -353,7 +405,7 @@ def _evaluated(
     score: Any = score_partitions if isinstance(judged, PartitionedQueries) else score_documents
     done = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
     if measure is None:
-        measure = _only_measure(next(iter(done.values()))) if done else _DEFAULT_MEASURE
+        measure = _only_measure(next(iter(done.values()))) if done else DEFAULT_MEASURE
     return {
         name: done[name]
         if name in done
@@ -370,8 +422,8 @@ def _only_measure(evaluation: Evaluation) -> str:
 
 def _from_evaluations(
     systems: Mapping[str, System | Evaluation], measure: str | None
-) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:
-    """Return values of one measure, query weights and ids, for evaluations on the same queries and policy."""
+) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray, AnyArray | None]:
+    """Return values of one measure, query weights, ids and segments, of evaluations on the same queries and policy."""
     evaluations = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
     if len(evaluations) < len(systems):
         raise TypeError("compare takes evaluations or arrays, not some of each; with judged queries it takes both")
@@ -383,7 +435,11 @@ def _from_evaluations(
         if not np.array_equal(evaluation.query_ids, reference.query_ids):
             raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
     measure = _only_measure(reference) if measure is None else measure
-    return {name: system[measure] for name, system in evaluations.items()}, reference.weights, reference.query_ids
+    values = {name: evaluation[measure] for name, evaluation in evaluations.items()}
+    given = [evaluation.segments for evaluation in evaluations.values() if evaluation.segments is not None]
+    if any(not np.array_equal(segments, given[0]) for segments in given):
+        raise DataError("the evaluations have different segments; evaluate all with the same ones")
+    return values, reference.weights, reference.query_ids, given[0] if given else None
 
 
 def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
@@ -405,8 +461,8 @@ def _common_queries(
     systems: Mapping[str, npt.ArrayLike],
     weights: npt.ArrayLike | None,
     query_ids: Sequence[object] | AnyArray | None,
-) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Return the values of every system, and weights of mean 1, on the queries that count."""
+) -> tuple[dict[str, FloatArray], FloatArray, BoolArray]:
+    """Return the values of every system, and weights of mean 1, on the queries that count, and which these are."""
     raw = next((name for name, system in systems.items() if isinstance(system, Predictor | Run | Mapping)), None)
     if raw is not None:
         raise TypeError(f"{raw!r} has no values yet; give judged queries: compare(systems, queries)")
@@ -429,7 +485,7 @@ def _common_queries(
     counted = ~skipped & (w > 0)
     if not counted.any():
         raise DataError("no query is left to compare: each is skipped (NaN) or has weight zero")
-    return {name: column[counted] for name, column in values.items()}, w[counted] / w[counted].mean()
+    return {name: column[counted] for name, column in values.items()}, w[counted] / w[counted].mean(), counted
 
 
 def _expect_one_per_query(name: str, array: AnyArray, n: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import as_grades
 from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.grouping import join, offsets_from_sizes
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, ScoredPart
@@ -19,6 +18,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.policies import Policy, Ties, parse_policy
+from marginrank.evaluation.segments import By, members, segments_of
 from marginrank.evaluation.systems import (
     ByQuery,
     Predictor,
@@ -33,6 +33,7 @@ from marginrank.measures import Measure, parse_measure
 from marginrank.measures.base import respell
 from marginrank.measures.gains import check_grades
 from marginrank.measures.ranked_grades import RankedGrades, rank_by
+from marginrank.runtime.default_measures import DEFAULT_MEASURES
 from marginrank.runtime.text import ResultTable, count, data_frame, plain, query_named
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -40,9 +41,10 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 def judge_scores(
     queries: Queries, scores: FloatArray, ties: Ties, needed: int | None, depth: int | None, n_jobs: int | None
 ) -> RankedGrades:
-    """Rank judged documents by score, no deeper than needed."""
-    grades, offsets = queries.grades, queries.offsets
-    prefer = _preference(ties, grades, queries.document_ids)
+    """Rank judged documents by score, one for each row, no deeper than needed."""
+    grades, offsets = queries.to_grouped(queries.grades), queries.query_offsets
+    names = None if queries.document_ids is None else queries.to_grouped(queries.document_ids)
+    scores, prefer = queries.to_grouped(scores), _preference(ties, grades, names)
     # One rank more than counts shows whether a tie continues beyond the last rank that counts.
     look = None if needed is None else needed + (ties == "average")
     order, ranked_offsets = rank_by(scores, offsets, depth=look, prefer=prefer, n_jobs=n_jobs)
@@ -170,13 +172,28 @@ class Evaluation:
     """Values of measures, per query and on average.
 
     ``evaluation["ndcg@10"]`` is one value per query, NaN if the policy leaves the query out; ``mean`` is over the
-    others, weighted by the query weights if there are any.
+    others, weighted by the query weights if there are any. With ``segments``, one label per query, `by_segment` has
+    the same of the queries of each segment.
     """
 
     policy: str
     query_ids: AnyArray
     values: Mapping[str, FloatArray]
     weights: FloatArray | None = None
+    segments: AnyArray | None = None
+
+    @cached_property
+    def by_segment(self) -> Mapping[str, Evaluation]:
+        """The evaluation of the queries of each segment, in ascending order; empty without segments."""
+        return (
+            {} if self.segments is None else {name: self._of(among) for name, among in members(self.segments).items()}
+        )
+
+    def _of(self, among: BoolArray) -> Evaluation:
+        values = {name: column[among] for name, column in self.values.items()}
+        return Evaluation(
+            self.policy, self.query_ids[among], values, None if self.weights is None else self.weights[among]
+        )
 
     @cached_property
     def mean(self) -> Mapping[str, float]:
@@ -214,6 +231,11 @@ class Evaluation:
                 },
             }
         )
+        if self.by_segment:
+            segments = {name: segment.to_dict() for name, segment in self.by_segment.items()}
+            record["segments"] = {
+                name: {key: one[key] for key in ("mean", "queries")} for name, one in segments.items()
+            }
         return record
 
     def __repr__(self) -> str:
@@ -221,7 +243,7 @@ class Evaluation:
         return f"Evaluation({means}; {count(len(self.query_ids), 'query', 'queries')}, policy {self.policy})"
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with one row per query: its id, its weight if there are any, and each measure.
+        """Return a pandas frame with one row per query: its id, its segment and weight if there are any, each measure.
 
         >>> evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], "rr", qid=["a", "a", "b", "b"]).to_frame()
           query   rr
@@ -229,13 +251,21 @@ class Evaluation:
         1     b  1.0
         """
         weights = {} if self.weights is None else {"weight": self.weights}
-        return data_frame({"query": self.query_ids, **weights, **self.values})
+        segments = {} if self.segments is None else {"segment": self.segments}
+        return data_frame({"query": self.query_ids, **segments, **weights, **self.values})
+
+    def _rows(self) -> list[list[str]]:
+        return [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
 
     def _table(self) -> ResultTable:
-        rows = [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
         empty = "" if any(map(self.counted, self.values)) else "; no query has a relevant document"
         note = f"policy: {self.policy}{empty}"
-        return ResultTable([["measure", "mean", "queries"], *rows], right=[1, 2], note=note)
+        header = ["measure", "mean", "queries"]
+        if not self.by_segment:
+            return ResultTable([header, *self._rows()], right=[1, 2], note=note)
+        parts = [("all", self), *self.by_segment.items()]
+        rows = [[name, *row] for name, part in parts for row in part._rows()]
+        return ResultTable([["segment", *header], *rows], right=[2, 3], note=note)
 
     def __str__(self) -> str:
         return self._table().text()
@@ -247,13 +277,14 @@ class Evaluation:
 def evaluate(
     judged: AnyQueries | Qrels | ByQuery | npt.ArrayLike,
     ranked: System,
-    measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
+    measures: str | Measure | Iterable[str | Measure] = DEFAULT_MEASURES,
     *,
     qid: npt.ArrayLike | None = None,
     group: npt.ArrayLike | None = None,
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
+    by: By | None = None,
     n_jobs: int | None = None,
 ) -> Evaluation:
     """Evaluate a ranking of judged documents.
@@ -261,7 +292,7 @@ def evaluate(
     Args:
         judged: Judged queries, TREC judgements, also as ``{query: {document: grade}}``, or grades, which go with
             ``qid`` or ``group``.
-        ranked: For queries, one score per document in their order (higher is better), any object with
+        ranked: For queries, one score per row (higher is better), any object with
             ``predict(queries)``, or a run, also as ``{query: {document: score}}``. For grades, one score each. For
             judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
@@ -272,6 +303,8 @@ def evaluate(
         depth: Count only the first documents of each list (trec_eval -M).
         missing_topics: How to score judged topics missing from the run: ``"error"``, ``"skip"`` (as trec_eval does)
             or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
+        by: Segments of the queries, to break the values down by: a dict from query id to segment, or an array with
+            one entry per query, in the order of ``queries.query_ids``, or one per row, such as ``frame["language"]``.
         n_jobs: Threads; all cores by default.
 
     Warns:
@@ -287,36 +320,41 @@ def evaluate(
     [0.5, 1.0]
     >>> evaluate({"a": {"d1": 1, "d2": 0}}, {"a": {"d2": 7.5, "d1": 6.0}}, "rr").mean["rr"]
     0.5
+    >>> print(evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], "rr", qid=[1, 1, 2, 2], by={1: "tail", 2: "head"}))
+    segment  measure    mean  queries
+    all      rr       0.7500        2
+    head     rr       1.0000        1
+    tail     rr       0.5000        1
+    policy: standard
     """
     rules = parse_policy(policy)
     if missing_topics not in get_args(MissingTopics):
         raise ParameterError(Parameter("missing_topics"), f" is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ParameterError(Parameter("depth"), f" is {depth}; count a whole number of documents, at least one")
-    rows = None
     if isinstance(judged, PartitionedQueries):
         warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
         parts = score_partitions(judged, ranked).parts
-        return _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth))
-    if isinstance(judged, Mapping):
-        judged = as_judged(judged)
-    if not isinstance(judged, Queries | Qrels):
-        judged, ranked, rows = _group(judged, ranked, qid, group)
-    elif qid is not None or group is not None:
-        raise TypeError("judged documents know their queries; leave out qid and group")
+        joined = _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth))
+        return joined if by is None else replace(joined, segments=segments_of(by, joined.query_ids))
+    if not isinstance(judged, Queries | Qrels | Mapping) and (
+        (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores)
+    ):
+        raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
+    judged = as_judged(judged, qid, group)
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
     warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
     scored = score_documents(judged, ranked)
     if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
-        scores = _check_scores(judged, scored, rows)
+        scores = _check_scores(judged, scored)
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
     else:
         ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
     check_grades(chosen.values(), rankings.pool)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
-    return Evaluation(rules.name, ids, values, weights)
+    return Evaluation(rules.name, ids, values, weights, None if by is None else segments_of(by, ids, judged))
 
 
 def _evaluate_part(part: ScoredPart, measures: list[str], rules: Policy, depth: int | None) -> Evaluation:
@@ -360,19 +398,8 @@ def _deepest(depths: list[int | None]) -> int | None:
     return deepest if limit is None else limit if deepest is None else min(deepest, limit)
 
 
-def _group(
-    grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
-) -> tuple[Queries, AnyArray, IntArray | None]:
-    """Group grades and scores by query; also return the row that each came from, if they moved."""
-    if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores):
-        raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
-    y = as_grades(grades)
-    queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)
-    return queries, queries.from_source_rows(ranked, "scores"), queries.rows
-
-
-def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) -> FloatArray:
-    """Refuse scores that are not one number per document; rows that moved are named as they were."""
+def _check_scores(judged: Queries, scores: FloatArray) -> FloatArray:
+    """Refuse scores that are not one number per row."""
     if scores.shape != (judged.n_documents,):
         raise DataError(
             f"scores have shape {scores.shape} for {judged.n_documents} documents; give one number for each"
@@ -380,10 +407,9 @@ def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) ->
     bad = np.isnan(scores)
     if bad.any():
         at = int(np.argmax(bad))
-        query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
-        row = at if rows is None else int(rows[at])
+        query = judged.query_ids[judged.query_of_row[at]]
         raise DataError(
-            f"score {row} ({query_named(query)}) is NaN; every document needs a score, -inf if it is to be last"
+            f"score {at} ({query_named(query)}) is NaN; every document needs a score, -inf if it is to be last"
         )
     return np.ascontiguousarray(scores)
 

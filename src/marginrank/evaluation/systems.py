@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.arrays import as_grades, as_numbers, common_index
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Qrels, Run, trec_order
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores
@@ -46,38 +47,38 @@ def best_first(scores: FloatArray, k: int | None = None, groups: AnyArray | None
 
 
 def orderings(
-    scores: FloatArray, offsets: IntArray, rows: IntArray | None, k: int | None, groups: AnyArray | None
+    scores: FloatArray, offsets: IntArray, order: IntArray | None, k: int | None, groups: AnyArray | None
 ) -> list[IntArray]:
-    """Order the documents of every query, as numbers of the rows they came from.
+    """Order the documents of every query, as row numbers.
 
     Args:
-        scores: One per document, query after query.
-        offsets: Offsets of the queries.
-        rows: The row that each document came from; its own number if None.
+        scores: One per row.
+        offsets: Offsets of the queries among the rows grouped by query.
+        order: The rows grouped by query; None if they are.
         k: Number of documents of each query; all by default.
-        groups: A label per document, query after query; each label comes at most once in a query.
+        groups: A label per row; each label comes at most once in a query.
     """
     if np.isnan(scores).any():
         raise DataError(f"score {int(np.argmax(np.isnan(scores)))} is NaN; every document needs a score")
     ranked = []
     for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
-        order = start + best_first(scores[start:stop], k, None if groups is None else groups[start:stop])
-        ranked.append(order if rows is None else rows[order])
+        rows = np.arange(start, stop) if order is None else order[start:stop]
+        ranked.append(rows[best_first(scores[rows], k, None if groups is None else groups[rows])])
     return ranked
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Anything that scores the documents of queries, in their order: a `Ranker`, a fusion, or your own."""
+    """Anything that scores the rows of queries: a `Ranker`, a fusion, or your own."""
 
     def predict(self, queries: Queries, /) -> npt.ArrayLike:
-        """Return one score per document, higher is better."""
+        """Return one score per row, higher is better."""
 
 
 #: Judgements or scores as ``{query: {document: number}}``.
 ByQuery: TypeAlias = Mapping[Any, Mapping[Any, float]]
 
-#: A ranker, one score per document in the order of the queries, a run, or a run as a dict of dicts.
+#: A ranker, one score per row of the queries, a run, or a run as a dict of dicts.
 System: TypeAlias = Predictor | npt.ArrayLike | Run | ByQuery | PartitionedScores
 
 #: A system whose documents have scores.
@@ -93,9 +94,24 @@ class Document:
     grade: float | None
 
 
-def as_judged(judged: Queries | Qrels | ByQuery) -> Queries | Qrels:
-    """Make judgements of a dict of dicts; return queries and judgements as they are."""
-    return Qrels.from_dict(judged) if isinstance(judged, Mapping) else judged
+#: Judged documents: queries, judgements, also as a dict of dicts, or grades, which go with the query of each.
+Judged: TypeAlias = Queries | Qrels | ByQuery | npt.ArrayLike
+
+
+def as_judged(judged: Judged, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None) -> Queries | Qrels:
+    """Make judgements of a dict of dicts, and queries of grades; return queries and judgements as they are."""
+    if isinstance(judged, Queries | Qrels | Mapping):
+        if qid is not None or group is not None:
+            raise TypeError("judged documents know their queries; leave out qid and group")
+        return Qrels.from_dict(judged) if isinstance(judged, Mapping) else judged
+    if qid is None and group is None:
+        raise TypeError(
+            "judged documents are Queries, TREC judgements, or grades with qid or group, the query of each or the "
+            "number of rows of each query"
+        )
+    index, grades = common_index(grades=judged, qid=qid), as_grades(judged)
+    queries = Queries.from_arrays(np.empty((len(grades), 0)), grades, qid=qid, group=group)
+    return replace(queries, index=index)
 
 
 def as_system(system: System) -> Predictor | npt.ArrayLike | Run:
@@ -112,7 +128,24 @@ def score_documents(judged: Queries | Qrels, system: System) -> Scored:
         return system
     if not isinstance(judged, Queries):
         raise DataError("TREC judgements have no features; evaluate a run, or give judged data with features")
-    return np.asarray(system.predict(judged) if isinstance(system, Predictor) else system, dtype=np.float64)
+    if isinstance(system, Predictor):
+        if judged.n_features == 0:
+            raise TypeError("grades without features are evaluated with a score for each, or with a run")
+        return np.asarray(system.predict(judged), dtype=np.float64)
+    common_index(judged=judged, scores=system)
+    return as_scores(system)
+
+
+def as_scores(scores: npt.ArrayLike) -> FloatArray:
+    """Return scores as float64; whole numbers that float64 would merge become ranks in the same order.
+
+    >>> as_scores([2**60 + 1, 2**60, 7]).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    array = np.asarray(scores)
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
+        return np.unique(array, return_inverse=True)[1].astype(np.float64)
+    return as_numbers("scores", scores, "give one number for each document")
 
 
 def score_partitions(judged: PartitionedQueries, system: System) -> PartitionedScores:
@@ -172,7 +205,8 @@ def training_note(names: Sequence[str]) -> str:
 
 def as_qrels(queries: Queries) -> Qrels:
     """Return the judgements without the features; documents without an id are called by their rows."""
-    return Qrels(as_text(queries.query_ids), queries.offsets, distinct_names(queries), queries.grades)
+    names, grades = queries.to_grouped(distinct_names(queries)), queries.to_grouped(queries.grades)
+    return Qrels(as_text(queries.query_ids), queries.query_offsets, names, grades)
 
 
 class Lists:
@@ -186,7 +220,7 @@ class Lists:
 
     Args:
         judged: Judged queries, or judgements.
-        scored: One score per document in the order of the queries, or a run.
+        scored: One score per row of the queries, or a run.
     """
 
     def __init__(self, judged: Queries | Qrels, scored: Scored) -> None:
@@ -195,6 +229,8 @@ class Lists:
         self._run = scored if isinstance(scored, Run) else None
         self._topics = {} if self._run is None else _places(self._run.topics)
         self._scores = np.empty(0) if isinstance(scored, Run) else scored
+        if isinstance(judged, Queries) and self._run is None:
+            self._scores = judged.to_grouped(self._scores)
 
     def of(self, query: str) -> list[Document]:
         """Return all that the system ranked for a query, best first."""

@@ -4,7 +4,7 @@ A target is a frozen dataclass of its options in a module of this folder; its ``
 scoring functions it takes, writes them down, and says what to do next. Every export comes with a check file.
 """
 
-import lazy_loader
+from marginrank.runtime.lazy_imports import attach
 
 # __init__.pyi names what is exported; modules are loaded when their names are first used.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

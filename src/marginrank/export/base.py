@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter
+from marginrank.export.tree_ensemble import filled_otherwise_than_zero
 from marginrank.runtime.option_objects import OptionObject, parse_spelling, registered
+from marginrank.runtime.text import feature_named
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, LinearTerm, Term, TreesTerm
 from marginrank.typing import FloatArray
@@ -38,19 +40,19 @@ class Target(OptionObject, ABC):
 
     family = "target"
     example = "python or sql(dialect=duckdb)"
-    keeps_case = True
+    case_sensitive = True
     #: Description of the models that it takes.
     takes: ClassVar[str]
     #: Suffix of the file.
     suffix: ClassVar[str]
-    #: Whether features may be missing there.
-    knows_missing: ClassVar[bool] = True
+    #: Whether a feature that a document lacks is 0 there.
+    missing_is_zero: ClassVar[bool] = False
     #: Whether it takes fusions of runs, and whether it takes rankers.
     takes_fusions: ClassVar[bool] = False
     takes_rankers: ClassVar[bool] = True
 
     @abstractmethod
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
 
     @abstractmethod
@@ -86,14 +88,15 @@ def parse_target(spec: str | Target) -> Target:
 
 def check_taken(target: Target, function: ScoringFunction) -> None:
     """Refuse a function that a target does not take, and name the targets that do."""
+    check_names(function.inputs)
     reason = _refusal(target, function)
     if reason is not None:
         others = [name for name, kind in all_targets().items() if _refusal(kind(), function) is None]
         advice = f"targets for this model: {', '.join(others)}" if others else "no target takes it"
-        raise DataError(f"{target.name} takes {target.takes}; {reason}; {advice}")
+        raise DataError(f"{target.name} takes {target.takes}; ", reason, f"; {advice}")
 
 
-def _refusal(target: Target, function: ScoringFunction) -> str | None:
+def _refusal(target: Target, function: ScoringFunction) -> Message | None:
     if isinstance(function, FusedFunction) and not target.takes_fusions:
         return "this model combines runs"
     if not isinstance(function, FusedFunction) and not target.takes_rankers:
@@ -101,19 +104,30 @@ def _refusal(target: Target, function: ScoringFunction) -> str | None:
     return target.refusal(function)
 
 
-def not_tree_shaped(function: ScoringFunction) -> str | None:
+def not_tree_shaped(function: ScoringFunction) -> Message | None:
     """Return the reason why a function is not a sum of trees, or None."""
     if function.needs_queries:
         return f"its scaling is {function.scaling}"
     return next((why for why in map(_no_tree, function.terms) if why is not None), None)
 
 
-def _no_tree(term: Term) -> str | None:
+def _no_tree(term: Term) -> Message | None:
     if isinstance(term, CurvesTerm):
-        return None if term.steps else "its curves are lines; train with scorer='additive(shape=steps)'"
+        steps = Parameter("scorer", "additive(shape=steps)")
+        return None if term.steps else ("its curves are lines; train with ", steps)
     if isinstance(term, TreesTerm):
         return "its scores are expected grades" if len(term.grades) else None
     return f"it is a {term.kind} model"
+
+
+def missing_is_not_zero(function: ScoringFunction, advice: Message) -> Message | None:
+    """Return the reason why engines that take 0 for missing values score otherwise than the model, or None."""
+    features = [function.names[feature] for feature in filled_otherwise_than_zero(function)]
+    if not features:
+        return None
+    more = f" and {len(features) - 1} more" if len(features) > 1 else ""
+    problem = f"missing values are 0 there, and this model scores them otherwise ({feature_named(features[0])}{more})"
+    return f"{problem}; train on data with 0 in their place, ", advice
 
 
 def other_terms(function: ScoringFunction, *known: type[Term]) -> str | None:
@@ -131,17 +145,41 @@ def identifier(name: str) -> str:
     return f"_{plain}" if not plain or plain[0].isdigit() else plain
 
 
-def identifiers(names: Iterable[str]) -> list[str]:
-    """Return names of letters, digits and underscores, each of them once.
+def distinct_names(names: Sequence[str], clean: Callable[[str], str] = identifier) -> list[str]:
+    """Return the names after cleaning, each of them once: clean names stay, and others are numbered if they collide.
 
-    >>> identifiers(["a b", "a_b_1", "a-b"])
-    ['a_b', 'a_b_1', 'a_b_2']
+    >>> distinct_names(["a b", "a-b"])
+    ['a_b', 'a_b_1']
+    >>> distinct_names(["a b", "a_b", "a-b", "a_b_1"])
+    ['a_b_2', 'a_b', 'a_b_3', 'a_b_1']
     """
-    plain: list[str] = []
-    for name in map(identifier, names):
-        others = (f"{name}_{number}" for number in count(1))
-        plain.append(name if name not in plain else next(candidate for candidate in others if candidate not in plain))
-    return plain
+    taken = {name for name in names if clean(name) == name}
+    distinct = []
+    for name in names:
+        plain = clean(name)
+        if plain != name:
+            numbered = (f"{plain}_{number}" for number in count(1))
+            plain = next(candidate for candidate in chain([plain], numbered) if candidate not in taken)
+            taken.add(plain)
+        distinct.append(plain)
+    return distinct
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that files and databases do not hold."""
+    for name in names:
+        if "\0" in name:
+            raise DataError(f"{feature_named(name)} has a NUL in its name; rename it, and train again")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            problem = f"{feature_named(name)} has a lone surrogate in its name, which is no text"
+            raise DataError(f"{problem}; rename it, and train again") from None
+
+
+def placeholder(title: str) -> dict[str, str]:
+    """Return what stands for a query that only the user can write; it is no query of any engine."""
+    return {"TODO": f"write the query whose score is {title}"}
 
 
 def json_text(document: Any) -> str:
@@ -151,15 +189,19 @@ def json_text(document: Any) -> str:
 
 @dataclass(frozen=True)
 class Plugin(Target, ABC):
-    """A plugin that scores linear models and trees of features it computes itself."""
+    """A plugin that scores linear models and trees of features it computes itself; those a document lacks are 0."""
 
     takes: ClassVar[str] = "linear models, trees and additive models with steps"
     suffix: ClassVar[str] = ".json"
-    knows_missing: ClassVar[bool] = False
+    missing_is_zero: ClassVar[bool] = True
+    missing: Literal["error", "zero"] = "error"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
-        return None if is_linear(function) else not_tree_shaped(function)
+        reason = None if is_linear(function) else not_tree_shaped(function)
+        if reason is None and self.missing == "error":
+            return missing_is_not_zero(function, f"or accept it with {replace(self, missing='zero')}")
+        return reason
 
 
 class Weight(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
+from marginrank.export.base import Plugin, distinct_names, is_linear, json_text, placeholder, weights_of
 from marginrank.export.xgboost_json import tree_dump
 from marginrank.scorers.scoring_function import ScoringFunction
 
@@ -20,6 +20,7 @@ class ElasticsearchLTR(Plugin):
     Features that a document lacks are 0 there, and numbers are float32.
 
     Args:
+        missing: ``error`` refuses models that score a missing value otherwise than 0; ``zero`` exports them too.
         model: What to call the model.
         features: What to call the feature set.
     """
@@ -30,7 +31,7 @@ class ElasticsearchLTR(Plugin):
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the bodies of the requests that create the model and the feature set."""
-        names = identifiers(function.names)
+        names = distinct_names(function.names)
         model = _linear(function, names) if is_linear(function) else _trees(function, names)
         body = {"model": {"name": self.model, "model": model}}
         feature_set = {
@@ -41,9 +42,9 @@ class ElasticsearchLTR(Plugin):
                         "name": name,
                         "params": ["keywords"],
                         "template_language": "mustache",
-                        "template": {"match": {name: "{{keywords}}"}},
+                        "template": placeholder(title),
                     }
-                    for name in names
+                    for name, title in zip(names, function.names, strict=True)
                 ],
             }
         }
@@ -53,8 +54,9 @@ class ElasticsearchLTR(Plugin):
         """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return (
-            f"write the query of each feature into {stem}.featureset.json; POST _ltr/_featureset/{self.features} with "
-            f"it, then POST _ltr/_featureset/{self.features}/_createmodel with {path.name}"
+            f"write the queries in place of TODO into {stem}.featureset.json; "
+            f"POST _ltr/_featureset/{self.features} with it, "
+            f"then POST _ltr/_featureset/{self.features}/_createmodel with {path.name}"
         )
 
 

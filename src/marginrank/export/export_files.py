@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ from marginrank.typing import FloatArray
 TOLERANCE: Final = 1e-6
 _QUERIES: Final = 20
 _PER_QUERY: Final = 10
-#: LightGBM takes what is smaller for 0.
-_TINY: Final = 1e-30
+#: Sizes of the values that are drawn: LightGBM takes what is smaller for 0, and float32 has nothing much larger.
+_TINY, _HUGE = 1e-30, 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,23 @@ class Check:
         X: One row per document; NaN if a value is missing.
         group: Number of consecutive documents of each query.
         scores: What the model gives.
+        value_types: ``bool`` and ``int`` for features whose values are not of type float, by name.
     """
 
     features: tuple[str, ...]
     X: FloatArray
     group: tuple[int, ...]
     scores: FloatArray
+    value_types: Mapping[str, type] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[list[float | bool | None]]:
+        """The values of each document, typed like the data, and None if missing."""
+        kinds = [self.value_types.get(feature, float) for feature in self.features]
+        return [
+            [None if np.isnan(x) else kind(x) for kind, x in zip(kinds, values, strict=True)]
+            for values in self.X.tolist()
+        ]
 
     @property
     def queries(self) -> list[str]:
@@ -75,9 +86,9 @@ class Check:
         """Return the file: one document to a line."""
         head = {"features": self.features, "tolerance": TOLERANCE}
         rows = [
-            json.dumps({"query": query, "document": document, "values": _plain(values), "score": score})
+            json.dumps({"query": query, "document": document, "values": values, "score": score})
             for query, document, values, score in zip(
-                self.queries, self.documents, self.X.tolist(), self.scores.tolist(), strict=True
+                self.queries, self.documents, self.rows, self.scores.tolist(), strict=True
             )
         ]
         listed = ",\n".join(rows)
@@ -94,41 +105,51 @@ class Check:
             group = [queries.count(query) for query in dict.fromkeys(queries)]
             scores = np.array([row["score"] for row in rows], dtype=np.float64)
             X = np.array(values, dtype=np.float64).reshape(len(rows), len(content["features"]))
-            return cls(tuple(content["features"]), X, tuple(group), scores)
+            columns = zip(content["features"], zip(*(row["values"] for row in rows), strict=True), strict=True)
+            types = {name: _type_of(column) for name, column in columns}
+            return cls(tuple(content["features"]), X, tuple(group), scores, types)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no check file ({error}); export the model again", path=path) from None
 
 
-def _plain(values: list[float]) -> list[Any]:
-    return [None if np.isnan(value) else value for value in values]
+def _type_of(column: Sequence[Any]) -> type:
+    """Return the type of values apart from None: bool, int or float."""
+    kinds = {type(x) for x in column if x is not None}
+    return kinds.pop() if kinds in ({bool}, {int}) else float
 
 
-def make_check(function: ScoringFunction, *, missing: bool) -> Check:
+def make_check(function: ScoringFunction, *, missing_is_zero: bool = False) -> Check:
     """Draw documents on which a wrong export is likely to show, and score them.
 
-    Values are numbers of float32, as most engines keep them, many of them exactly on thresholds of the model.
+    Values are numbers of float32, as most engines keep them, many of them exactly on thresholds of the model. Some are
+    missing if the model takes missing values, or if they are 0 for the target.
     """
     rng = np.random.default_rng(0)
     group = (_PER_QUERY,) * _QUERIES
     n = sum(group)
     X = np.column_stack([np.zeros((n, 0)), *(_column(function, at, n, rng) for at in range(function.n_features))])
     X = np.where(np.abs(X) < _TINY, 0.0, X).astype(np.float32).astype(np.float64)
-    if missing and function.takes_nan:
+    if missing_is_zero or function.takes_nan:
         X[rng.random(X.shape) < 0.1] = np.nan
-    return Check(function.names, X, group, function.score(X, group))
+    scores = function.score(np.nan_to_num(X, nan=0.0) if missing_is_zero else X, group)
+    return Check(function.names, X, group, scores, function.value_types)
 
 
 def _column(function: ScoringFunction, feature: int, n: int, rng: np.random.Generator) -> FloatArray:
     """Draw values of one feature: about its mean, or on and between the thresholds of the model."""
+    kind = function.value_types.get(function.names[feature], float)
+    if kind is bool:
+        return rng.integers(0, 2, n).astype(np.float64)
     known = np.concatenate([np.zeros(0), *(_landmarks(term, feature) for term in function.terms)])
+    known = known[np.abs(known) < _HUGE]
     if not len(known):
         known = np.array([-2.0, 2.0])
     spread = np.ptp(known) or 1.0
     values = rng.uniform(known.min() - spread / 4, known.max() + spread / 4, n)
     values = np.where(rng.random(n) < 0.5, rng.choice(known, n), values)
     if function.mean is not None and function.scale is not None:
-        return np.asarray(function.mean[feature] + values * (function.scale[feature] or 1.0))
-    return values
+        values = np.asarray(function.mean[feature] + values * (function.scale[feature] or 1.0))
+    return np.rint(values) if kind is int else values
 
 
 def _landmarks(term: Term, feature: int) -> FloatArray:
@@ -137,8 +158,7 @@ def _landmarks(term: Term, feature: int) -> FloatArray:
         curve = term.curves[feature]
         return curve.thresholds if curve.start is None else np.r_[curve.start, curve.thresholds]
     if isinstance(term, TreesTerm):
-        cuts = term.threshold[term.feature == feature]
-        return np.asarray(cuts[np.isfinite(cuts)])
+        return np.asarray(term.threshold[term.feature == feature])
     if isinstance(term, KernelTerm):
         return term.documents[:, feature]
     return np.zeros(0)
@@ -167,7 +187,7 @@ def export(
     for ending, content in chosen.write(function).items():
         files[_beside(place, ending) if ending else place] = content
     if check is None and not isinstance(function, FusedFunction):
-        check = make_check(function, missing=chosen.knows_missing)
+        check = make_check(function, missing_is_zero=chosen.missing_is_zero)
     if check is not None:
         files[check_path(place)] = check.to_json()
     taken = [] if overwrite else [name for name in files if name.exists()]

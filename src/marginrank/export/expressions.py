@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from marginrank.errors import Message
 from marginrank.export.base import other_terms
 from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, trees_of, weights_of
 from marginrank.scorers.scoring_function import ScoringFunction
@@ -32,6 +33,10 @@ class Syntax(ABC):
     def at_most(self, x: str, threshold: float, *, or_missing: bool) -> str:
         """Write the condition that a value is at most a threshold, or missing; otherwise a missing value is above."""
 
+    def product(self, weight: float, x: str, origin: float) -> str:
+        """Write ``weight * (x - origin)``."""
+        return f"{self.number(weight)} * {self.minus(x, origin)}"
+
     def minus(self, x: str, value: float) -> str:
         """Write a difference."""
         if value == 0:
@@ -39,7 +44,7 @@ class Syntax(ABC):
         return f"({x} {'-' if value > 0 else '+'} {self.number(abs(value))})"
 
 
-def refuse_expression(function: ScoringFunction) -> str | None:
+def refuse_expression(function: ScoringFunction) -> Message | None:
     """Return the reason why a function is no expression, or None."""
     if any(isinstance(term, TreesTerm) and len(term.grades) for term in function.terms):
         return "its scores are expected grades"
@@ -51,7 +56,7 @@ def parts_of(function: ScoringFunction, columns: Sequence[str], syntax: Syntax) 
     parts = []
     for feature, weight, origin, missing in weights_of(function):
         x = columns[feature]
-        product = f"{syntax.number(weight)} * {syntax.minus(x, origin)}"
+        product = syntax.product(weight, x, origin)
         if missing is not None:
             product = syntax.choose(syntax.is_missing(x), syntax.number(missing), product)
         parts.append(product)
@@ -63,7 +68,7 @@ def _written(tree: Node, columns: Sequence[str], syntax: Syntax) -> str:
         return syntax.number(tree.value)
     x = columns[tree.feature]
     if isinstance(tree, LinearLeaf):
-        return f"{syntax.number(tree.value)} + {syntax.number(tree.slope)} * {syntax.minus(x, tree.origin)}"
+        return f"{syntax.number(tree.value)} + {syntax.product(tree.slope, x, tree.origin)}"
     left, right = (_written(child, columns, syntax) for child in (tree.left, tree.right))
     return syntax.choose(_condition(tree, x, syntax), left, right)
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from marginrank.errors import Message
 from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.json_terms import plan_of, refuse_plan
@@ -37,7 +38,7 @@ class JavaScript(Target):
     takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".js"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         return refuse_plan(function)
 
@@ -57,8 +58,7 @@ class JavaScript(Target):
         node = shutil.which("node")
         if node is None:
             raise CannotRunError("javascript needs node, which is not installed here")
-        documents = [[None if np.isnan(x) else x for x in row] for row in check.X.tolist()]
-        text = json.dumps({"documents": documents, "group": list(check.group)})
+        text = json.dumps({"documents": check.rows, "group": list(check.group)})
         done = subprocess.run(
             [node, "-e", _RUN, str(path.resolve())], input=text, capture_output=True, text=True, check=False
         )

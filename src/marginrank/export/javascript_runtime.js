@@ -8,11 +8,15 @@ const dot = (x, z) => { let total = 0; for (let i = 0; i < x.length; i++) total 
 
 /**
  * Return the score of each document, higher is better; compare scores within a query only.
- * @param documents arrays of values in the order of MODEL.features, or objects by their names; null is a missing value
+ * @param documents arrays of values in the order of MODEL.features, or objects by their names; null is a missing value,
+ *   and true and false are 1 and 0
  * @param group how many consecutive documents belong to each query; by default all belong to one
  */
 function score(documents, group) {
   let rows = documents.map(toRow);
+  if (group && sum(group) !== rows.length) {
+    throw new Error(`group has ${sum(group)} documents for ${rows.length}; give the number of each query`);
+  }
   if (MODEL.raw_fill !== null) rows = rows.map((row) => row.map((x, i) => (missing(x) ? MODEL.raw_fill[i] : x)));
   const scaling = MODEL.scaling;
   if (scaling.kind === "standard") {
@@ -29,12 +33,24 @@ function rank(documents, k) {
   return scores.map((_, i) => i).sort((a, b) => scores[b] - scores[a] || a - b).slice(0, k);
 }
 
-function toRow(document) {
-  const values = Array.isArray(document) ? document : MODEL.features.map((name) => document[name]);
-  if (values.length !== MODEL.features.length) {
-    throw new Error(`a document has ${values.length} values for ${MODEL.features.length} features`);
+function toRow(document, number) {
+  const names = MODEL.features;
+  const values = Array.isArray(document) ? document : names.map((name) => document[name]);
+  if (values.length !== names.length) {
+    throw new Error(`document ${number} has ${values.length} values for ${names.length} features`);
   }
-  return values.map((x) => (x === null || x === undefined ? NaN : Number(x)));
+  return values.map((x, i) => toNumber(x, `document ${number}: feature '${names[i]}'`));
+}
+
+function toNumber(x, place) {
+  if (x === undefined) throw new Error(`${place} is absent; give null if it is missing`);
+  if (x !== null && typeof x !== "number" && typeof x !== "boolean") throw new Error(`${place} is no number; give one`);
+  const value = x === null ? NaN : Number(x);
+  if (Math.abs(value) === Infinity) throw new Error(`${place} is infinite; replace it`);
+  if (missing(value) && !MODEL.takes_missing) {
+    throw new Error(`${place} is missing; fill it, as this model takes no missing values`);
+  }
+  return value;
 }
 
 function standard(x, mean, scale) {

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from marginrank.errors import Message
 from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest
 from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 
 
-def refuse_plan(function: ScoringFunction) -> str | None:
+def refuse_plan(function: ScoringFunction) -> Message | None:
     """Return the reason why a function has no plan, or None."""
     for term in function.terms:
         if isinstance(term, KernelTerm) and not term.kernel:
@@ -29,6 +30,7 @@ def plan_of(function: ScoringFunction) -> str:
         scaling |= {"mean": function.mean.tolist(), "scale": function.scale.tolist()}
     plan = {
         "features": list(function.names),
+        "takes_missing": function.takes_nan,
         "raw_fill": None if function.raw_fill is None else function.raw_fill.tolist(),
         "scaling": scaling,
         "terms": [_term(function, term) for term in function.terms],

@@ -10,7 +10,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from marginrank.export.base import CannotRunError, Target, identifier, not_tree_shaped
+from marginrank.errors import Message
+from marginrank.export.base import CannotRunError, Target, distinct_names, not_tree_shaped
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest_of
 from marginrank.scorers.scoring_function import ScoringFunction
@@ -29,7 +30,7 @@ class LightGBM(Target):
     takes: ClassVar[str] = "trees and additive models with steps"
     suffix: ClassVar[str] = ".txt"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         return not_tree_shaped(function)
 
@@ -43,7 +44,7 @@ class LightGBM(Target):
             "label_index=0",
             f"max_feature_idx={function.n_features - 1}",
             "objective=lambdarank",
-            f"feature_names={' '.join(_names(function))}",
+            f"feature_names={' '.join(distinct_names(function.names))}",
             f"feature_infos={' '.join(['[-inf:inf]'] * function.n_features)}",
         ]
         trees = [_tree(number, tree) for number, tree in enumerate(forest_of(function))]
@@ -62,14 +63,6 @@ class LightGBM(Target):
         except ImportError:
             raise CannotRunError("lightgbm is not installed here: pip install lightgbm") from None
         return np.asarray(lightgbm.Booster(model_file=str(path)).predict(check.X), dtype=np.float64)
-
-
-def _names(function: ScoringFunction) -> list[str]:
-    """Return names without spaces, each of them once."""
-    names: list[str] = []
-    for number, name in enumerate(map(identifier, function.names)):
-        names.append(f"{name}_{number}" if name in names else name)
-    return names
 
 
 def _tree(number: int, tree: Node) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
+from marginrank.errors import Message
 from marginrank.export.base import CannotRunError, Target, other_terms
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, forest, forest_of, trees_of
@@ -40,7 +41,7 @@ class Onnx(Target):
     suffix: ClassVar[str] = ".onnx"
     precision: Precision = "float32"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
             return "its kernel is a Python function"

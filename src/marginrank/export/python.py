@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from marginrank.errors import Message
 from marginrank.export.base import Target, identifier
 from marginrank.export.export_files import Check
 from marginrank.export.json_terms import plan_of, refuse_plan
@@ -27,7 +28,7 @@ class PythonCode(Target):
     takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".py"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         return refuse_plan(function)
 
@@ -47,5 +48,4 @@ class PythonCode(Target):
     def run(self, path: Path, check: Check) -> FloatArray:
         """Run the module."""
         score = runpy.run_path(str(path))["score"]
-        documents = [[None if np.isnan(x) else x for x in row] for row in check.X.tolist()]
-        return np.asarray(score(documents, list(check.group)))
+        return np.asarray(score(check.rows, list(check.group)))

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
+from marginrank.export.base import Plugin, distinct_names, is_linear, json_text, placeholder, weights_of
 from marginrank.export.tree_ensemble import Node, Split, forest_of
 from marginrank.scorers.scoring_function import ScoringFunction
 
 #: What Solr adds to every threshold, in float32.
 _SLACK: Final = np.float32(1e-6)
-_LARGEST: Final = np.finfo(np.float32).max
+_LARGEST: Final = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Solr(Plugin):
     Features that a document lacks are 0 there, and numbers are float32.
 
     Args:
+        missing: ``error`` refuses models that score a missing value otherwise than 0; ``zero`` exports them too.
         model: What to call the model.
         store: What to call the feature store.
     """
@@ -36,16 +37,16 @@ class Solr(Plugin):
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the model and the feature store."""
-        names = identifiers(function.names)
+        names = distinct_names(function.names)
         content = _linear(function, names) if is_linear(function) else _trees(function, names)
         features = [
             {
                 "store": self.store,
                 "name": name,
                 "class": "org.apache.solr.ltr.feature.SolrFeature",
-                "params": {"q": f"{{!field f={name}}}${{keywords}}"},
+                "params": placeholder(title),
             }
-            for name in names
+            for name, title in zip(names, function.names, strict=True)
         ]
         model = {"store": self.store, "name": self.model, **content}
         return {
@@ -57,7 +58,7 @@ class Solr(Plugin):
         """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return (
-            f"write the query of each feature into {stem}.features.json; PUT it to COLLECTION/schema/feature-store, "
+            f"write the queries in place of TODO into {stem}.features.json; PUT it to COLLECTION/schema/feature-store, "
             f"then {path.name} to COLLECTION/schema/model-store; search with rq={{!ltr model={self.model}}}"
         )
 

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message
 from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
+from marginrank.export.hybrid_search import depth_of
 from marginrank.preparation.run_features import RRF_K
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.typing import FloatArray
@@ -24,30 +25,48 @@ from marginrank.typing import FloatArray
 Stage: TypeAlias = list[tuple[str, str]]
 
 
-def scaling_stages(function: ScoringFunction, syntax: SqlSyntax, query: str) -> list[Stage]:
-    """Return the stages of a scaling by query; none for other scalings, which the expression of the score has."""
-    if not function.needs_queries:
-        return []
-    names = list(map(syntax.name, function.names))
-    inputs = names
+def input_columns(function: ScoringFunction, table: str, syntax: SqlSyntax) -> list[str]:
+    """Return the columns of a table that are scored, as numbers.
+
+    Names of tables stand before those of columns, since SQLite takes a quoted name that no column has for text.
+    """
+    columns = [(name, f"{table}.{syntax.name(name)}") for name in function.inputs]
+    return [syntax.boolean_as_number(x) if function.value_types.get(name) is bool else x for name, x in columns]
+
+
+def stages_of(function: ScoringFunction, table: str, syntax: SqlSyntax, query: str) -> list[Stage]:
+    """Return the stages that make features of runs, or scale features by query; none for other models."""
+    if isinstance(function, FusedFunction):
+        return [fused_stage(function, table, syntax, query)]
+    return scaling_stages(function, table, syntax, query) if function.needs_queries else []
+
+
+def scaling_stages(function: ScoringFunction, table: str, syntax: SqlSyntax, query: str) -> list[Stage]:
+    """Return the stages of a scaling by query."""
+    names, inputs = list(map(syntax.name, function.names)), input_columns(function, table, syntax)
     if function.raw_fill is not None:
         fills = function.raw_fill.tolist()
-        inputs = [f"COALESCE({name}, {syntax.number(fill)})" for name, fill in zip(names, fills, strict=True)]
+        inputs = [f"COALESCE({x}, {syntax.number(fill)})" for x, fill in zip(inputs, fills, strict=True)]
     if function.scaling == "query-percentile":
         return [[(name, _percentile(x, query, syntax)) for name, x in zip(names, inputs, strict=True)]]
     unit = [(name, _unit(x, query, syntax)) for name, x in zip(names, inputs, strict=True)]
     if function.scaling == "query-minmax":
         return [unit]
     over = f"OVER (PARTITION BY {query})"
-    centred = [(name, f"{name} - AVG({name}) {over}") for name in names]
-    scaled = [(name, _over_spread(name, f"SQRT(AVG({name} * {name}) {over})", syntax)) for name in names]
+    centred = [(name, f"stage1.{name} - AVG(stage1.{name}) {over}") for name in names]
+    spreads = [f"SQRT(AVG(stage2.{name} * stage2.{name}) {over})" for name in names]
+    scaled = [
+        (name, _over_spread(f"stage2.{name}", spread, syntax)) for name, spread in zip(names, spreads, strict=True)
+    ]
     return [unit, centred, scaled]
 
 
 def _unit(x: str, query: str, syntax: SqlSyntax) -> str:
     over = f"OVER (PARTITION BY {query})"
     low, high = f"MIN({x}) {over}", f"MAX({x}) {over}"
-    inside = syntax.choose(f"{high} > {low}", f"({x} - {low}) / ({high} - {low})", syntax.number(0.0))
+    # Whole numbers would be divided as such.
+    above = f"({syntax.number(1.0)} * ({x} - {low}))"
+    inside = syntax.choose(f"{high} > {low}", syntax.quotient(above, f"({high} - {low})"), syntax.number(0.0))
     return f"CASE WHEN {x} IS NOT NULL THEN {inside} END"
 
 
@@ -105,31 +124,29 @@ _KINDS: Final[dict[str, Callable[[str, str, SqlSyntax], str]]] = {
 }
 
 
-def fused_stages(function: FusedFunction, syntax: SqlSyntax, query: str) -> list[Stage]:
+def fused_stage(function: FusedFunction, table: str, syntax: SqlSyntax, query: str) -> Stage:
     """Return the stage that makes the features of a fusion from the scores of runs."""
     columns = iter(function.names)
     stage = []
     for kind in function.kinds:
-        for run in map(syntax.name, function.runs):
+        for run in input_columns(function, table, syntax):
             made = _KINDS[kind](run, query, syntax)
             known = made if function.keep_missing else f"COALESCE({made}, {syntax.number(0.0)})"
             stage.append((syntax.name(next(columns)), known))
-    return [stage]
+    return stage
 
 
-def hybrid_statement(runs: Sequence[str], stages: list[Stage], score: str, syntax: SqlSyntax) -> str:
+def hybrid_statement(function: FusedFunction, syntax: SqlSyntax) -> str:
     """Return a whole hybrid search for PostgreSQL with pgvector: full text and vectors, joined, scaled and scored.
 
     The first run is the full-text search, the second the nearest vectors; others come from your own tables.
     """
-    text, vector = syntax.name(runs[0]), syntax.name(runs[1] if len(runs) > 1 else "vector")
-    joined = "".join(f",\n    NULL::float8 AS {syntax.name(run)} -- put the score of this run here" for run in runs[2:])
-    body = "".join(
-        f", stage{number + 1} AS (\n  SELECT query_id, document_id,\n    "
-        + ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
-        + f"\n  FROM {'candidates' if number == 0 else f'stage{number}'}\n)"
-        for number, stage in enumerate(stages)
-    )
+    stage = fused_stage(function, "candidates", syntax, "query_id")
+    score = _expression(function, [f"stage1.{column}" for column, _ in stage], syntax)
+    features = ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
+    text, vector, *others = map(syntax.name, [*function.runs, "vector"][: max(2, len(function.runs))])
+    joined = "".join(f",\n    TODO.{run} -- the score of this run, from a table of yours" for run in others)
+    depth = depth_of(function)
     return f"""\
 -- Hybrid search by full text and vectors, for PostgreSQL 11 or newer with pgvector 0.5 or newer.
 -- Parameters: $1 the words of the query, $2 its vector. Adapt the table documents (id, body, embedding) to yours.
@@ -137,19 +154,23 @@ WITH text_hits AS (
   SELECT id, ts_rank_cd(to_tsvector('english', body), websearch_to_tsquery('english', $1))::float8 AS {text}
   FROM documents
   WHERE to_tsvector('english', body) @@ websearch_to_tsquery('english', $1)
-  ORDER BY {text} DESC LIMIT 100
+  ORDER BY {text} DESC LIMIT {depth}
 ), vector_hits AS (
   SELECT id, (1 - (embedding <=> $2))::float8 AS {vector}
   FROM documents
-  ORDER BY embedding <=> $2 LIMIT 100
+  ORDER BY embedding <=> $2 LIMIT {depth}
 ), candidates AS (
   SELECT 1 AS query_id, COALESCE(text_hits.id, vector_hits.id) AS document_id,
     {text}, {vector}{joined}
   FROM text_hits FULL OUTER JOIN vector_hits ON text_hits.id = vector_hits.id
-){body}
+), stage1 AS (
+  SELECT query_id, document_id,
+    {features}
+  FROM candidates
+)
 SELECT document_id,
   {score} AS score
-FROM stage{len(stages)}
+FROM stage1
 ORDER BY score DESC LIMIT 10
 """
 
@@ -165,6 +186,18 @@ _TITLES: Final[Mapping[str, str]] = {
     "duckdb": "DuckDB 1 or newer",
     "bigquery": "BigQuery",
 }
+#: Types of text and of numbers in double precision, for dialects that have no cast from true and false to numbers.
+_TYPES: Final[Mapping[str, tuple[str, str]]] = {
+    "ansi": ("VARCHAR(40)", "DOUBLE PRECISION"),
+    "postgresql": ("text", "float8"),
+    "bigquery": ("STRING", "FLOAT64"),
+}
+#: How BigQuery writes the characters that end a name or begin an escape.
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "`": "\\`", "\n": "\\n", "\r": "\\r"})
+#: The smallest number that has all its digits.
+_SMALLEST: Final = float(np.finfo(np.float64).tiny)
+#: Ratios below this are 0 where numbers may not underflow.
+_NEGLIGIBLE: Final = 1e-290
 
 
 @dataclass(frozen=True)
@@ -182,6 +215,16 @@ class SqlSyntax(Syntax):
             text += "e0"  # otherwise it is a decimal
         return f"({text})" if value < 0 else text
 
+    def value(self, value: float | bool | None) -> str:
+        """Write a value of a table.
+
+        >>> list(map(SqlSyntax("sqlite").value, [None, True, 3, 1.5]))
+        ['NULL', 'TRUE', '3', '1.5']
+        """
+        if value is None:
+            return "NULL"
+        return self.number(value) if isinstance(value, float) else str(value).upper()
+
     def choose(self, condition: str, yes: str, no: str) -> str:
         """Write a CASE."""
         return f"CASE WHEN {condition} THEN {yes} ELSE {no} END"
@@ -195,13 +238,39 @@ class SqlSyntax(Syntax):
         compared = f"{x} <= {self.number(threshold)}"
         return f"({compared} OR {x} IS NULL)" if or_missing else compared
 
-    def name(self, name: str) -> str:
-        """Quote a name.
+    def product(self, weight: float, x: str, origin: float) -> str:
+        """Write ``weight * (x - origin)``; in PostgreSQL, where underflow is an error, 0 if it is very small."""
+        product = super().product(weight, x, origin)
+        # The smallest difference of two numbers, other than 0, is half the spacing of the numbers at one of them.
+        if self.dialect != "postgresql" or not 0.0 < abs(weight) < 2 * _SMALLEST / np.spacing(abs(origin)):
+            return product
+        least = self.number(min(_SMALLEST / abs(weight), 1.0 / _SMALLEST))
+        return self.choose(f"ABS({self.minus(x, origin)}) < {least}", self.number(0.0), product)
 
-        >>> SqlSyntax("bigquery").name("price"), SqlSyntax("sqlite").name('a"b')
-        ('`price`', '"a""b"')
+    def quotient(self, dividend: str, divisor: str) -> str:
+        """Write a quotient of numbers that are not negative; in PostgreSQL, 0 if it is very small."""
+        quotient = f"{dividend} / {divisor}"
+        if self.dialect != "postgresql":
+            return quotient
+        small = f"WHEN {dividend} < {divisor} * {self.number(_NEGLIGIBLE)} THEN {self.number(0.0)}"
+        return f"CASE WHEN {divisor} < {self.number(1.0)} THEN {quotient} {small} ELSE {quotient} END"
+
+    def boolean_as_number(self, x: str) -> str:
+        """Write 1 for true and 0 for false, and a number as it is."""
+        if self.dialect == "sqlite":  # which has no type for them
+            return x
+        if self.dialect == "duckdb":
+            return f"CAST({x} AS DOUBLE)"
+        text, double = _TYPES[self.dialect]
+        return f"CAST(REPLACE(REPLACE(LOWER(CAST({x} AS {text})), 'true', '1'), 'false', '0') AS {double})"
+
+    def name(self, name: str) -> str:
+        r"""Quote a name.
+
+        >>> print(SqlSyntax("bigquery").name("a`b"), SqlSyntax("sqlite").name('a"b'))
+        `a\`b` "a""b"
         """
-        return f"`{name.replace('`', '')}`" if self.dialect == "bigquery" else '"' + name.replace('"', '""') + '"'
+        return f"`{name.translate(_ESCAPES)}`" if self.dialect == "bigquery" else '"' + name.replace('"', '""') + '"'
 
     def path(self, name: str) -> str:
         """Quote the name of a table, with its schema if it has one.
@@ -235,21 +304,20 @@ class Sql(Target):
     query: str = "query_id"
     document: str = "document_id"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         return refuse_expression(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the statement; if no other row matters, the expression alone too; for pgvector, a whole search."""
-        self._check_columns(function.runs if isinstance(function, FusedFunction) else function.names)
-        files = {"": self._statement(function)}
+        self._check_columns(function.inputs)
         syntax = SqlSyntax(self.dialect)
+        files = {"": self._statement(function)}
         if not function.needs_queries and not isinstance(function, FusedFunction):
-            files[".expression.sql"] = _expression(function, list(map(syntax.name, function.names)), syntax) + "\n"
+            columns = input_columns(function, self._alias, syntax)
+            files[".expression.sql"] = _expression(function, columns, syntax) + "\n"
         if isinstance(function, FusedFunction) and self.dialect == "postgresql":
-            stages = fused_stages(function, syntax, "query_id")
-            score = _expression(function, [column for column, _ in stages[-1]], syntax)
-            files[".hybrid.sql"] = hybrid_statement(function.runs, stages, score, syntax)
+            files[".hybrid.sql"] = hybrid_statement(function, syntax)
         return files
 
     def _check_columns(self, features: Sequence[str]) -> None:
@@ -260,29 +328,29 @@ class Sql(Target):
             if plain.count(one) > 1:
                 raise DataError(f"two columns are called {name!r}; rename a feature, or give another query or document")
 
-    def _scored(self, function: ScoringFunction) -> tuple[str, list[Stage]]:
-        """Return the expression of the score, and the stages that make the columns it is made of."""
-        syntax = SqlSyntax(self.dialect)
-        if isinstance(function, FusedFunction):
-            stages = fused_stages(function, syntax, syntax.name(self.query))
-        else:
-            stages = scaling_stages(function, syntax, syntax.name(self.query))
-        columns = [column for column, _ in stages[-1]] if stages else list(map(syntax.name, function.names))
-        return _expression(function, columns, syntax), stages
+    @property
+    def _alias(self) -> str:
+        """The name of the table without its schema, which stands before the names of columns."""
+        return SqlSyntax(self.dialect).name(self.table.rpartition(".")[2])
 
     def _statement(self, function: ScoringFunction) -> str:
-        syntax = SqlSyntax(self.dialect)
-        score, stages = self._scored(function)
-        keys = [syntax.name(self.query), syntax.name(self.document)]
-        source, body = syntax.path(self.table), []
-        for number, stage in enumerate(stages):
-            columns = ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
-            body.append(f"stage{number + 1} AS (\n  SELECT {', '.join(keys)},\n    {columns}\n  FROM {source}\n)")
-            source = f"stage{number + 1}"
+        syntax, alias = SqlSyntax(self.dialect), self._alias
+        query, document = syntax.name(self.query), syntax.name(self.document)
+        source = syntax.path(self.table) + (f" AS {alias}" if "." in self.table else "")
+        columns, body = input_columns(function, alias, syntax), []
+        for number, stage in enumerate(stages_of(function, alias, syntax, query), 1):
+            made = ",\n    ".join(f"{x} AS {column}" for column, x in stage)
+            keys = f"{alias}.{query}, {alias}.{document}"
+            body.append(f"stage{number} AS (\n  SELECT {keys},\n    {made}\n  FROM {source}\n)")
+            source = alias = f"stage{number}"
+            columns = [f"{alias}.{column}" for column, _ in stage]
         head = f"-- Scores of a marginrank model, for {_TITLES[self.dialect]}.\n"
         head += f"WITH {', '.join(body)}\n" if body else ""
-        select = f"SELECT {', '.join(keys)},\n  {score} AS score\nFROM {source}\n"
-        return f"{head}{select}ORDER BY {keys[0]}, score DESC\n"
+        score = _expression(function, columns, syntax)
+        select = f"SELECT {alias}.{query}, {alias}.{document},\n  {score} AS score\nFROM {source}\n"
+        # PostgreSQL sorts NULL before all scores.
+        nulls = " NULLS LAST" if self.dialect == "postgresql" else ""
+        return f"{head}{select}ORDER BY {query}, score DESC{nulls}\n"
 
     def next_steps(self, path: Path) -> str:
         """Return what to do with the file."""
@@ -309,13 +377,16 @@ class Sql(Target):
     def fill_and_score(self, connection: Any, statement: str, check: Check, kind: str) -> FloatArray:
         """Make a table of the documents of a check, and return their scores by the statement."""
         syntax = SqlSyntax(self.dialect)
-        columns = ", ".join(f"{syntax.name(feature)} {kind}" for feature in check.features)
+        types = {bool: "BOOLEAN", int: "BIGINT", float: kind}
+        columns = ", ".join(
+            f"{syntax.name(feature)} {types[check.value_types.get(feature, float)]}" for feature in check.features
+        )
         keys = f"{syntax.name(self.query)} VARCHAR(99), {syntax.name(self.document)} VARCHAR(99)"
         table = syntax.path(self.table)
         connection.execute(f"CREATE TABLE {table} ({keys}, {columns})")
         rows = [
-            f"('{query}', '{document}', {', '.join('NULL' if np.isnan(x) else syntax.number(x) for x in values)})"
-            for query, document, values in zip(check.queries, check.documents, check.X.tolist(), strict=True)
+            f"('{query}', '{document}', {', '.join(map(syntax.value, values))})"
+            for query, document, values in zip(check.queries, check.documents, check.rows, strict=True)
         ]
         for start in range(0, len(rows), _ROWS):
             connection.execute(f"INSERT INTO {table} VALUES {', '.join(rows[start : start + _ROWS])}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import isclose
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,6 +75,46 @@ def weights_of(function: ScoringFunction) -> list[Weighted]:
             if slope or missing:
                 weighted.append(Weighted(feature, slope, origin, missing))
     return weighted
+
+
+def filled_otherwise_than_zero(function: ScoringFunction) -> list[int]:
+    """Return the numbers of the features for which a model learned to score a missing value otherwise than 0.
+
+    Curves without a bin for missing values, whose training data had none, learned nothing about them.
+    """
+    if not function.takes_nan:
+        return []
+    features = {
+        feature
+        for feature, weight, origin, missing in weights_of(function)
+        if missing is not None and not isclose(missing, -weight * origin, rel_tol=1e-9, abs_tol=1e-12)
+    }
+    for tree in _trees_that_know_missing(function):
+        features |= {
+            feature for feature in used_features([tree]) if _fixed(tree, feature, np.nan) != _fixed(tree, feature, 0.0)
+        }
+    return sorted(features)
+
+
+def _trees_that_know_missing(function: ScoringFunction) -> Iterator[Node]:
+    for term in function.terms:
+        if isinstance(term, CurvesTerm):
+            curves = enumerate(term.curves)
+            yield from (_curve(function, *pair) for pair in curves if pair[1].missing != pair[1].values[0])
+        elif isinstance(term, TreesTerm):
+            yield from forest(function, term)
+
+
+def _fixed(tree: Node, feature: int, x: float) -> Node:
+    """Return what a tree becomes if the value of a feature is known."""
+    if isinstance(tree, LinearLeaf) and tree.feature == feature:
+        return Leaf(tree.value + tree.slope * (x - tree.origin))
+    if not isinstance(tree, Split):
+        return tree
+    if tree.feature == feature:
+        goes_left = tree.missing_left if np.isnan(x) else x <= tree.threshold
+        return _fixed(tree.left if goes_left else tree.right, feature, x)
+    return tree._replace(left=_fixed(tree.left, feature, x), right=_fixed(tree.right, feature, x))
 
 
 def _affine(function: ScoringFunction, feature: int) -> tuple[float, float]:
@@ -203,11 +244,11 @@ def single_bound(threshold: float) -> float:
     >>> single_bound(0.5) > 0.5, single_bound(float("-inf")) < -3.4e38
     (True, True)
     """
-    largest = np.finfo(np.float32).max
+    largest = float(np.finfo(np.float32).max)
     if threshold >= largest:
-        return float(largest)
+        return largest
     if threshold < -largest:
-        return float(-largest)
+        return -largest
     bound = np.float32(threshold)
     return float(bound if float(bound) > threshold else np.nextafter(bound, np.float32(np.inf)))
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from marginrank.export.base import Target, identifier, identifiers
+from marginrank.errors import Message
+from marginrank.export.base import Target, distinct_names
 from marginrank.export.expressions import Syntax, parts_of, refuse_expression
-from marginrank.export.hybrid_search import refuse_hybrid
+from marginrank.export.hybrid_search import depth_of, refuse_hybrid
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import LinearTerm
 
@@ -43,7 +44,8 @@ class Vespa(Target):
 
     Args:
         profile: What to call the profile.
-        rerank: How many hits the global phase scores.
+        rerank: How many hits the global phase scores; for a fusion as many as the runs had in training by default,
+            otherwise 100.
     """
 
     name = "vespa"
@@ -51,9 +53,9 @@ class Vespa(Target):
     suffix: ClassVar[str] = ".profile"
     takes_fusions: ClassVar[bool] = True
     profile: str = "marginrank"
-    rerank: int = 100
+    rerank: int | None = None
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         if isinstance(function, FusedFunction):
             return refuse_hybrid(function)
@@ -65,8 +67,8 @@ class Vespa(Target):
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the profile."""
         titles = function.runs if isinstance(function, FusedFunction) else function.names
-        names = identifiers(titles)
-        inputs = [_function(f"f_{name}", _rank_feature(title)) for name, title in zip(names, titles, strict=True)]
+        names = distinct_names(titles)
+        inputs = [_function(f"f_{name}", _rank_feature(title, name)) for name, title in zip(names, titles, strict=True)]
         if isinstance(function, FusedFunction) or function.needs_queries:
             return {"": self._global_phase(function, names, inputs)}
         columns = [f"f_{name}" for name in names]
@@ -89,7 +91,8 @@ class Vespa(Target):
         pairs = zip(names, term.weights.tolist(), strict=True)
         total = " + ".join(f"{_VespaSyntax().number(weight * factor)} * {wrap}(f_{name})" for name, weight in pairs)
         first = "    first-phase {\n        expression: f_" + names[0] + "\n    }"
-        phase = f"    global-phase {{\n        rerank-count: {self.rerank}\n        expression: {total}\n    }}"
+        rerank = self.rerank or depth_of(function)
+        phase = f"    global-phase {{\n        rerank-count: {rerank}\n        expression: {total}\n    }}"
         body = "\n".join([*inputs, first, phase])
         return f"rank-profile {self.profile} {{\n{body}\n}}\n"
 
@@ -105,10 +108,10 @@ def _function(name: str, expression: str) -> str:
     return f"    function {name}() {{\n        expression: {expression}\n    }}"
 
 
-def _rank_feature(title: str) -> str:
-    """Return the rank feature that a feature is named after, or an attribute of its name.
+def _rank_feature(title: str, name: str) -> str:
+    """Return the rank feature that a feature is named after, or the attribute of its name.
 
-    >>> _rank_feature("bm25(title)"), _rank_feature("clicks")
-    ('bm25(title)', 'attribute(clicks)')
+    >>> _rank_feature("bm25(title)", "bm25_title_"), _rank_feature("all clicks", "all_clicks")
+    ('bm25(title)', 'attribute(all_clicks)')
     """
-    return title if re.fullmatch(r"\w+\([\w,. ]*\)(\.\w+)?", title) else f"attribute({identifier(title)})"
+    return title if re.fullmatch(r"\w+\([\w,. ]*\)(\.\w+)?", title) else f"attribute({name})"

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from marginrank.export.base import CannotRunError, Target, not_tree_shaped
+from marginrank.errors import Message
+from marginrank.export.base import CannotRunError, Target, distinct_names, not_tree_shaped
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, Node, Split, forest_of, level_by_level, single_bound
 from marginrank.scorers.scoring_function import ScoringFunction
@@ -36,7 +37,7 @@ class XGBoost(Target):
     suffix: ClassVar[str] = ".json"
     objective: str = "rank:pairwise"
 
-    def refusal(self, function: ScoringFunction) -> str | None:
+    def refusal(self, function: ScoringFunction) -> Message | None:
         """Return the reason why a function is not taken, or None."""
         return not_tree_shaped(function)
 
@@ -62,10 +63,10 @@ class XGBoost(Target):
 def feature_names(names: Sequence[str]) -> list[str]:
     """Return names that XGBoost takes, which may not have brackets or ``<``.
 
-    >>> feature_names(["bm25", "a[1]<2"])
-    ['bm25', 'a(1)_2']
+    >>> feature_names(["bm25", "a[1]<2", "a(1)_2"])
+    ['bm25', 'a(1)_2_1', 'a(1)_2']
     """
-    return [name.translate(str.maketrans("[]<", "()_")) for name in names]
+    return distinct_names(names, lambda name: name.translate(str.maketrans("[]<", "()_")))
 
 
 def booster(function: ScoringFunction, objective: str) -> dict[str, Any]:

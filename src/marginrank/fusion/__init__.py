@@ -1,8 +1,8 @@
-"""Fusion of retrieval runs: pooled runs, learned weights, and unsupervised fusions to compare with."""
+"""Fusion of retrieval runs: pooled runs, learned weights, and unsupervised fusions as baselines."""
 
 from __future__ import annotations
 
-from marginrank.fusion.fusion import DEFAULT_FEATURES, Fusion
+from marginrank.fusion.fusion import ENGINE_KINDS, Fusion
 from marginrank.fusion.random_splits import (
     SplitComparison,
     balanced_splits,
@@ -14,7 +14,7 @@ from marginrank.fusion.unsupervised import UNSUPERVISED, BestRun, UnsupervisedFu
 from marginrank.preparation.run_features import KINDS
 
 __all__ = [
-    "DEFAULT_FEATURES",
+    "ENGINE_KINDS",
     "KINDS",
     "UNSUPERVISED",
     "BestRun",

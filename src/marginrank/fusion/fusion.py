@@ -1,4 +1,4 @@
-"""`Fusion`: learned weights of runs."""
+"""`Fusion`: learned weights of retrieval runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -25,24 +25,29 @@ from marginrank.preparation.run_features import column_names, parse_features, ru
 from marginrank.ranker.loader import ranker_of
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import resolve
-from marginrank.ranker.selection import Rule, Selection
+from marginrank.ranker.selection import Candidate, Rule, Selection
 from marginrank.ranker.tuning import DEFAULT_CS, check_Cs, tune
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import from_spec, to_spec
 from marginrank.runtime.text import feature_labels
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scorers.scoring_function import FusedFunction
 from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Callback
+from marginrank.training.tight_bound import Tight
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
 
-#: What is chosen from where nothing is asked for.
-DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
-#: Scorers that are tried where the choice is left to held-out queries.
-_TRIED: Final = ("linear", "additive")
-#: With a larger C, curves take long to train and are seldom better, whatever the scale of the scores.
+#: Kinds of features that the hybrid searches of OpenSearch and Elasticsearch compute; one of them is chosen by default.
+ENGINE_KINDS: Final = ("minmax", "rrf")
+#: Kinds of features that are tried by default.
+_TRIED_KINDS: Final = ("minmax", "percentile", "rrf")
+#: Scorers that ``scorer="auto"`` selects from.
+_SCORERS: Final = ("linear", "additive")
+#: With a larger C, curves take long to train and are seldom better.
 _LARGE_C: Final = 1000.0
 
 
@@ -65,11 +70,15 @@ class Fusion(BaseEstimator):
     True
 
     Args:
-        features: Kinds of features, as in `fusion_features`; among several, one is chosen like C.
-        measure: The measure to train for and to choose by, or a mix of measures.
+        kinds: Kinds of features, as in `fusion_features`; among several, one is chosen like C. By default that is
+            ``minmax`` or ``rrf``, which search engines compute; ``percentile``, which they do not, is tried only to see
+            what that costs.
+        measure: The measure to train for and to choose by, or a mix of measures. By default ``ndcg@10`` chooses, and
+            what is trained is the default of `Ranker`.
         preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure is still used to choose.
+        bound: ``hinge``, ``tight`` or ``auto``, as in `Ranker`.
         scorer: ``linear``; ``additive``: a curve for each run; or ``auto``, which chooses one of the two like C. With
-            ``features="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
+            ``kinds="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
             with 50 thresholds on the scores of each run.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
@@ -83,22 +92,23 @@ class Fusion(BaseEstimator):
 
     Attributes:
         ranker_: The trained `Ranker`.
-        features_: The chosen kind of features.
-        selection_: Everything that was tried; not available after `load`.
+        kinds_: The chosen kind of features.
+        selection_: All candidates; not available after `load`.
         trained_on_: Number and fingerprint of the training queries.
     """
 
     ranker_: Ranker
-    features_: str
+    kinds_: str
     selection_: Selection
     trained_on_: dict[str, Any]
 
     def __init__(
         self,
-        features: str | Sequence[str] = DEFAULT_FEATURES,
+        kinds: str | Sequence[str] | None = None,
         *,
-        measure: str = "ap",
+        measure: str | None = None,
         preset: str | None = None,
+        bound: Literal["auto", "hinge", "tight"] | Tight | None = None,
         scorer: str | Scorer = "linear",
         nonnegative: bool = True,
         ranks: bool = False,
@@ -109,9 +119,10 @@ class Fusion(BaseEstimator):
         random_state: int | None = 0,
         n_jobs: int | None = None,
     ) -> None:
-        self.features = features
+        self.kinds = kinds
         self.measure = measure
         self.preset = preset
+        self.bound = bound
         self.scorer = scorer
         self.nonnegative = nonnegative
         self.ranks = ranks
@@ -122,64 +133,98 @@ class Fusion(BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, train: Queries, valid: Queries | None = None, *, folds: int | None = None) -> Self:
+    def fit(
+        self,
+        train: Queries,
+        valid: Queries | None = None,
+        *,
+        folds: int | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
         """Choose C and the features, and train.
 
         Args:
-            train: Judged queries with a column per run, as `gather` returns them.
+            train: Judged queries with a column per run, as `pool_runs` returns them.
             valid: Validation queries to choose C and the features on. Without them, the choice is by cross-validation,
                 and the fusion is finally trained on all queries.
             folds: Number of cross-validation folds; 5 by default without validation queries.
+            callback: Called after every iteration, as in `tune`; True stops with the best so far.
         """
-        kinds = [self.features] if isinstance(self.features, str) else list(self.features)
+        given = _TRIED_KINDS if self.kinds is None else self.kinds
+        kinds = [given] if isinstance(given, str) else list(given)
         if not kinds:
-            raise ParameterError(Parameter("features"), " is empty; name at least one kind, for example 'rrf'")
+            raise ParameterError(Parameter("kinds"), " is empty; name at least one kind, for example 'rrf'")
         for kind in kinds:
             parse_features(kind)
-        scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
+        scorers = list(_SCORERS) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
         columns = RunScores(train, self.ranks)
         held_out = None if valid is None else RunScores(valid, self.ranks)
-        tried = [(scorer, kind) for scorer in scorers for kind in kinds]
+        grid = [(scorer, kind) for scorer in scorers for kind in kinds]
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
             ranker = self._ranker(scorer)
-            few = [C for C in Cs if C <= _LARGE_C] if not (all_Cs or resolve(ranker).capabilities.gil_bound) else []
+            only_small = not (all_Cs or resolve(ranker).capabilities.gil_bound)
             return tune(
                 ranker,
                 _prepare(columns, kind, ranker),
                 valid=None if held_out is None else _prepare(held_out, kind, ranker),
                 folds=folds,
-                Cs=few or Cs,
-                criterion=self.measure,
+                Cs=[C for C in Cs if C <= _LARGE_C or not only_small] or Cs,
+                criterion=self.criterion,
                 policy=self.policy,
                 rule=self.rule,
+                callback=callback,
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
             )
 
-        # Side by side, since what a solver does between two passes takes one core.
-        with ThreadPoolExecutor(min(thread_count(self.n_jobs), len(tried))) as pool:
-            selections = dict(zip(tried, pool.map(select, *zip(*tried, strict=True)), strict=True))
-        best = _best(selections)
-        means = [one.mean for one in selections[best].candidates]
+        # In parallel, since a solver uses one core between two passes.
+        with ThreadPoolExecutor(min(thread_count(self.n_jobs), len(grid))) as pool:
+            selections = dict(zip(grid, pool.map(select, *zip(*grid, strict=True)), strict=True))
+        best = self._best(selections)
+        means = [candidate.mean for candidate in selections[best].candidates]
         if len(means) < len(Cs) and means[-1] == max(means):
             selections[best] = select(*best, all_Cs=True)
-        self.features_, self.selection_ = _best_of(selections, chosen=self.scorer == CHOSEN)
-        self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
+        self.kinds_, self.selection_ = _merge(selections, best, name_scorer=self.scorer == CHOSEN)
+        self.trained_on_ = {
+            "queries": len(train),
+            "depth": int(columns.counts.max(initial=1.0)),
+            "fingerprint": fingerprint(train, n_jobs=self.n_jobs),
+        }
         self.ranker_ = self.selection_.ranker
         self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
         return self
 
+    def _best(self, selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
+        """Return the scorer and the kind of features with the best mean; unless kinds were given, one for engines."""
+        allowed = [key for key in selections if self.kinds is not None or key[1] in ENGINE_KINDS]
+        return max(allowed, key=lambda key: selections[key].best.mean)
+
+    @property
+    def cost_of_engines(self) -> tuple[str, float] | None:
+        """The best kind of features that engines cannot compute, and how much better it is on held-out queries.
+
+        Negative if it is worse; None if kinds were given.
+        """
+        if self.kinds is not None:
+            return None
+        others = [one for one in self.selection_.candidates if one.parameters["features"] not in ENGINE_KINDS]
+        best = max(others, key=lambda one: one.mean)
+        return best.parameters["features"], best.mean - self.selection_.best.mean
+
+    @property
+    def criterion(self) -> str:
+        """The measure, or mix of measures, to choose by."""
+        return self.measure or DEFAULT_MEASURE
+
     def predict(self, queries: Queries) -> FloatArray:
-        """Return the score of each document, in the order of the queries; higher is better, within a query.
+        """Return one score per row; higher is better, within a query.
 
         Runs with names may come in any order.
         """
         check_is_fitted(self)
-        return self.ranker_.predict(
-            _prepare(RunScores(self._in_order(queries), self.ranks), self.features_, self.ranker_)
-        )
+        return self.ranker_.predict(_prepare(RunScores(self._in_order(queries), self.ranks), self.kinds_, self.ranker_))
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
         """Score documents and return a run, for `write_run` or `evaluate`."""
@@ -187,14 +232,14 @@ class Fusion(BaseEstimator):
 
     def score(self, queries: Queries) -> float:
         """Return the mean of the measure, under the policy of this fusion; for a mix, the weighted mean."""
-        return Criterion.parse(self.measure, self.policy).mean(queries, self.predict(queries))
+        return Criterion.parse(self.criterion, self.policy).mean(queries, self.predict(queries))
 
     def weights(self) -> dict[str, float]:
         """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
         check_is_fitted(self)
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
-        kinds = parse_features(self.features_)
+        kinds = parse_features(self.kinds_)
         runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds), self.ranker_.model_.first_feature)
         names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
         return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
@@ -204,14 +249,14 @@ class Fusion(BaseEstimator):
         check_is_fitted(self)
         model = self.ranker_.model_
         parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
-        fusion = {"features": self.features_, "parameters": parameters, "trained_on": self.trained_on_}
+        fusion = {"features": self.kinds_, "parameters": parameters, "trained_on": self.trained_on_}
         write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
 
     def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
         """Write the fusion for another program, and a check file with scores of runs and the scores to expect.
 
         Args:
-            target: Where it goes, such as ``sql(dialect=postgresql)``, ``opensearch-hybrid`` or ``vespa``.
+            target: The target, such as ``sql(dialect=postgresql)``, ``opensearch-hybrid`` or ``vespa``.
             path: The file to write.
             overwrite: Replace files of that name instead of refusing them.
         """
@@ -224,25 +269,26 @@ class Fusion(BaseEstimator):
         return export(function, target, path, self._check(function.runs), overwrite=overwrite)
 
     def _function(self) -> FusedFunction:
-        return FusedFunction.of_columns(self.ranker_.model_.function, self.features_, are_ranks=self.ranks)
+        depth = self.trained_on_["depth"]
+        return FusedFunction.of_columns(self.ranker_.model_.function, self.kinds_, are_ranks=self.ranks, depth=depth)
 
     def _check(self, runs: Sequence[str]) -> Check:
-        """Draw scores of runs, many of them equal, and leave documents out of all runs but one."""
+        """Draw random scores of runs, with many ties and missing documents, and compute the scores to expect."""
         rng, group = np.random.default_rng(0), (12,) * 15
         n = sum(group)
         X = np.round(rng.gamma(3.0, 2.0, (n, len(runs))), 1).astype(np.float32).astype(np.float64)
         absent = rng.random(X.shape) < 0.3
         absent[np.arange(n), rng.integers(0, len(runs), n)] = False
-        if not self._missing_is_fine:
+        if not self._takes_missing:
             absent[:] = False
         X[absent] = np.nan
         queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
-        features = _prepare(RunScores(queries, self.ranks), self.features_, self.ranker_)
+        features = _prepare(RunScores(queries, self.ranks), self.kinds_, self.ranker_)
         return Check(tuple(runs), X, group, self.ranker_.predict(features))
 
     @property
-    def _missing_is_fine(self) -> bool:
-        return "score" not in parse_features(self.features_) or _keeps_missing(self.ranker_)
+    def _takes_missing(self) -> bool:
+        return "score" not in parse_features(self.kinds_) or _keeps_missing(self.ranker_)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -258,17 +304,19 @@ class Fusion(BaseEstimator):
             check_values(header)
             parameters = header["fusion"]["parameters"]
             fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
-            fusion.features_ = "+".join(parse_features(header["fusion"]["features"]))
+            fusion.kinds_ = "+".join(parse_features(header["fusion"]["features"]))
             fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
             fusion.trained_on_ = dict(header["fusion"]["trained_on"])
+            if type(fusion.trained_on_["depth"]) is not int or fusion.trained_on_["depth"] < 1:
+                raise ValueError(f"{fusion.trained_on_['depth']!r} is not a depth of runs")
         return fusion
 
     def _in_order(self, queries: Queries) -> Queries:
-        """Return the runs in the order of training, where both have names."""
+        """Return the runs in the order of training, if both have names."""
         given, names = queries.feature_names, self.ranker_.model_.feature_names
         if given is None or names is None:
             return queries
-        kinds = parse_features(self.features_)
+        kinds = parse_features(self.kinds_)
         known = run_names(kinds, names, len(names))
         if sorted(given) != sorted(known):
             raise DataError(
@@ -287,15 +335,18 @@ class Fusion(BaseEstimator):
         return Ranker(
             self.preset,
             measure=self.measure if self.preset is None else None,
+            bound=self.bound,
             scorer=scorer,
             solver=Auto(tol=self.tol),
             scaling=None,
             n_jobs=self.n_jobs,
+            # Several are trained at a time.
+            verbose=False,
         )
 
 
 def _keeps_missing(ranker: Ranker) -> bool:
-    """Whether missing scores stay missing for the scorer of a ranker."""
+    """Return whether the scorer of a ranker takes missing scores."""
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
 
 
@@ -304,29 +355,21 @@ def _prepare(columns: RunScores, features: str, ranker: Ranker) -> Queries:
 
 
 def load_any(path: str | Path) -> tuple[str, Model]:
-    """Read the model in a file, whether of a ranker or of a fusion, and what it is of."""
+    """Read the model of a ranker or of a fusion from a file; return its kind too."""
     kind, header, arrays = read_model(path)
     with reading_model(path):
         return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 
-def _best(selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
-    return max(selections, key=lambda setting: selections[setting].best.mean)
-
-
-def _best_of(selections: Mapping[tuple[str | Scorer, str], Selection], *, chosen: bool) -> tuple[str, Selection]:
-    """Put the tables of all scorers and kinds of features together, and take the ranker of the best."""
-    best = _best(selections)
-    candidates = [
-        (setting, number, replace(one, parameters={**_named(setting, chosen=chosen), **one.parameters}))
-        for setting, selection in selections.items()
-        for number, one in enumerate(selection.candidates)
-    ]
-    at = [(setting, number) for setting, number, _ in candidates].index((best, selections[best].chosen))
-    together = tuple(one for _, _, one in candidates)
-    return best[1], replace(selections[best], candidates=together, chosen=at)
-
-
-def _named(setting: tuple[str | Scorer, str], *, chosen: bool) -> dict[str, str]:
-    scorer, kind = setting
-    return {**({"scorer": str(scorer)} if chosen else {}), "features": kind}
+def _merge(
+    selections: Mapping[tuple[str | Scorer, str], Selection], best: tuple[str | Scorer, str], *, name_scorer: bool
+) -> tuple[str, Selection]:
+    """Merge the candidates of all scorers and kinds of features; return the best kind, and the ranker of the best."""
+    chosen = 0
+    merged: list[Candidate] = []
+    for (scorer, kind), selection in selections.items():
+        if (scorer, kind) == best:
+            chosen = len(merged) + selection.chosen
+        names = {**({"scorer": str(scorer)} if name_scorer else {}), "features": kind}
+        merged += [replace(one, parameters={**names, **one.parameters}) for one in selection.candidates]
+    return best[1], replace(selections[best], candidates=tuple(merged), chosen=chosen)

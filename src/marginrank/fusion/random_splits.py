@@ -1,4 +1,4 @@
-"""Compare fusions over many random splits of the queries."""
+"""Comparison of fusions over many random splits of the queries."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from marginrank.errors import DataError
 from marginrank.evaluation.comparison import Comparison, compare
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.evaluation.policies import Policy
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import ResultTable, count, data_frame, plain
 from marginrank.runtime.threads import one_blas_thread, thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: Numbers of the queries to train on, to choose by, and to be judged on.
+#: Indices of the training, validation and test queries.
 Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SplitComparison:
-    """Values of methods over several splits of the same queries.
+    """Results of methods over several splits of the same queries.
 
     Args:
-        measure: What was measured.
+        measure: The measure.
         query_ids: The queries.
         per_trial: Mean over the test queries of each trial, by method.
         per_query: Mean of each query over the trials in which it was tested, by method; NaN if there is none.
@@ -68,7 +69,7 @@ class SplitComparison:
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {value:.4f}" for name, value in self.mean.items())
-        return f"Trials({self.measure}: {means})"
+        return f"SplitComparison({self.measure}: {means})"
 
     def _table(self) -> ResultTable:
         n_trials = len(next(iter(self.per_trial.values())))
@@ -93,27 +94,27 @@ def compare_on_random_splits(
     *,
     n_trials: int = 50,
     sizes: tuple[int, int, int] = (10, 5, 35),
-    measure: str = "ap",
+    measure: str = DEFAULT_MEASURE,
     policy: str | Policy = "standard",
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> SplitComparison:
     """Compare methods over random splits, as Yue et al. (SIGIR 2007), section 5, do.
 
-    In each of 50 trials 10 random queries are trained on, 5 choose C and the 35 others test, so that every query is in
-    each role the same number of times. The paper reports means over the trials, and per query wins and losses with
-    Wilcoxon's test: `SplitComparison.compare`. Queries that the policy leaves out take no part.
+    In each of 50 trials there are 10 random training queries, 5 to select C, and 35 test queries, and every query has
+    each role equally often. The paper reports means over the trials, and per query wins and losses with Wilcoxon's
+    test: `SplitComparison.compare`. Queries that the policy leaves out are not used.
 
     Args:
         queries: Judged queries with a column per run.
-        methods: By name, estimators with ``fit(train, valid)`` and ``predict(queries)``: `Fusion`, `FixedFusion`,
-            `BestRun`.
+        methods: By name, estimators with ``fit(train, valid)`` and ``predict(queries)``: `Fusion`,
+            `UnsupervisedFusion`, `BestRun`.
         n_trials: Number of trials.
         sizes: Training, validation and test queries of each trial.
-        measure: What is measured.
-        policy: How ties and queries without relevant documents count.
+        measure: The measure.
+        policy: How ties and queries without relevant documents are scored.
         random_state: Seed of the splits.
-        n_jobs: Trials at the same time; all cores by default.
+        n_jobs: Number of trials in parallel; all cores by default.
     """
     at_random = evaluate(queries, np.zeros(queries.n_documents), measure, policy=policy)[measure]
     counted = queries[~np.isnan(at_random)]
@@ -126,7 +127,7 @@ def compare_on_splits(
     methods: Mapping[str, Any],
     splits: Sequence[Split],
     *,
-    measure: str = "ap",
+    measure: str = DEFAULT_MEASURE,
     policy: str | Policy = "standard",
     n_jobs: int | None = None,
 ) -> SplitComparison:
@@ -134,13 +135,13 @@ def compare_on_splits(
 
     Args:
         queries: Judged queries with a column per run.
-        methods: By name, estimators with ``fit(train, valid)`` and ``predict(queries)``: `Fusion`, `FixedFusion`,
-            `BestRun`.
+        methods: By name, estimators with ``fit(train, valid)`` and ``predict(queries)``: `Fusion`,
+            `UnsupervisedFusion`, `BestRun`.
         splits: Numbers of the training, validation and test queries of each trial; without validation queries, methods
             are fitted on the training queries alone.
-        measure: What is measured.
-        policy: How ties and queries without relevant documents count.
-        n_jobs: Trials at the same time; all cores by default.
+        measure: The measure.
+        policy: How ties and queries without relevant documents are scored.
+        n_jobs: Number of trials in parallel; all cores by default.
     """
     if not methods or not splits:
         raise ValueError("nothing to compare; give at least one method and one split")
@@ -164,18 +165,18 @@ def compare_on_splits(
     return SplitComparison(
         measure,
         queries.query_ids,
-        {name: np.array([_mean(one) for one in of_trials]) for name, of_trials in values.items()},
-        {name: _means_by(tested, np.concatenate(of_trials), len(queries)) for name, of_trials in values.items()},
+        {name: np.array([_mean(trial) for trial in trials]) for name, trials in values.items()},
+        {name: _means_by(tested, np.concatenate(trials), len(queries)) for name, trials in values.items()},
     )
 
 
 def balanced_splits(
     n_queries: int, n_trials: int, sizes: tuple[int, int, int], random_state: int | None = 0
 ) -> list[Split]:
-    """Draw training, validation and test queries so that each query is in each role equally often, give or take one.
+    """Draw training, validation and test queries so that each query has each role equally often, give or take one.
 
-    Windows evenly spaced round a circle of the queries are balanced; trading roles at random between two trials, where
-    one has the roles of the other exchanged, keeps them so.
+    Evenly spaced windows of a circle of the queries are balanced, and remain so if two trials exchange roles for
+    queries that have role a in one and b in the other, and as many with b and a.
 
     >>> splits = balanced_splits(10, 10, (3, 2, 5))
     >>> [np.bincount(np.concatenate(role)).tolist() for role in zip(*splits)][1]
@@ -191,17 +192,17 @@ def balanced_splits(
     circle = rng.permutation(n_queries)
     roles = window[(circle - starts[:, None]) % n_queries]
     for _ in range(10 * n_trials if n_trials > 1 else 0):
-        one, other = rng.choice(n_trials, 2, replace=False)
-        _trade(roles[one], roles[other], rng)
+        first, second = rng.choice(n_trials, 2, replace=False)
+        _exchange(roles[first], roles[second], rng)
     return [(np.flatnonzero(row == 0), np.flatnonzero(row == 1), np.flatnonzero(row == 2)) for row in roles]
 
 
-def _trade(one: IntArray, other: IntArray, rng: np.random.Generator) -> None:
-    """Exchange roles between two trials, in place, so that neither the trials nor the queries have other counts."""
+def _exchange(first: IntArray, second: IntArray, rng: np.random.Generator) -> None:
+    """Exchange roles between two trials at random, in place; counts per trial and per query remain the same."""
     for a, b in combinations(range(4), 2):
-        places = np.flatnonzero(((one == a) & (other == b)) | ((one == b) & (other == a)))
-        one[places] = rng.permutation(one[places])
-        other[places] = a + b - one[places]
+        queries = np.flatnonzero(((first == a) & (second == b)) | ((first == b) & (second == a)))
+        first[queries] = rng.permutation(first[queries])
+        second[queries] = a + b - first[queries]
 
 
 def _mean(values: FloatArray) -> float:
@@ -209,9 +210,9 @@ def _mean(values: FloatArray) -> float:
     return float(counted.mean()) if len(counted) else float("nan")
 
 
-def _means_by(places: IntArray, values: FloatArray, n: int) -> FloatArray:
-    """Mean of the values that fall on each place, NaN where none does."""
+def _means_by(queries: IntArray, values: FloatArray, n: int) -> FloatArray:
+    """Return the mean of the values of each query; NaN without values."""
     counted = ~np.isnan(values)
-    sums = np.bincount(places[counted], values[counted], minlength=n)
-    counts = np.bincount(places[counted], minlength=n)
+    sums = np.bincount(queries[counted], values[counted], minlength=n)
+    counts = np.bincount(queries[counted], minlength=n)
     return np.asarray(np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0))

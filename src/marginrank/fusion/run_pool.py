@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,30 +21,30 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 def pool_runs(
     runs: Mapping[str, Run | ByQuery], qrels: Qrels | ByQuery | None = None, *, judged_only: bool = False
 ) -> Queries:
-    """Put the documents of all runs together, topic by topic, with the score that each run gave them.
+    """Pool the documents of all runs by topic, with the score of each run.
 
     A document has NaN in the columns of runs that did not return it. Grades come from the judgements, which are not
-    needed to apply a fusion. Relevant documents that no run returned are not in the table; use `evaluate(qrels, run)`
+    needed to apply a fusion. Relevant documents that no run returned are not in the pool; use `evaluate(qrels, run)`
     to count them.
 
     >>> from marginrank.data.formats.trec import Qrels, Run
     >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
     >>> dense = Run(np.array(["1"]), np.array([0, 2]), np.array(["c", "b"]), np.array([0.9, 0.8]))
     >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
-    >>> table = pool_runs({"bm25": bm25, "dense": dense}, qrels)
-    >>> table.document_ids.tolist(), table.grades.tolist(), table.feature_names
+    >>> pool = pool_runs({"bm25": bm25, "dense": dense}, qrels)
+    >>> pool.document_ids.tolist(), pool.grades.tolist(), pool.feature_names
     (['a', 'b', 'c'], [0.0, 2.0, 0.0], ('bm25', 'dense'))
-    >>> table.X.tolist()
+    >>> pool.X.tolist()
     [[7.0, nan], [5.0, 0.8], [nan, 0.9]]
 
     Args:
         runs: Runs by name, also as ``{query: {document: score}}``; the names become feature names.
         qrels: Judgements, also as ``{query: {document: grade}}``. Topics without judgements are left out; unjudged
             documents have grade 0.
-        judged_only: Leave out unjudged documents. Ranks and the like are then computed among the others.
+        judged_only: Leave out unjudged documents; ranks and the like are computed among the others.
 
     Raises:
-        DataError: A run has no topic that the others or the judgements know.
+        DataError: A run has no topic in common with the others or the judgements.
     """
     runs, qrels = _checked(runs, qrels, judged_only)
     topics = _topics(runs, qrels)
@@ -56,8 +57,8 @@ def pool_runs(
             raise DataError(f"run {name!r} has a document twice for one topic; keep one")
     rows = np.unique(np.concatenate(keys))
     grades, judged = _grades(rows, documents, topics, qrels)
-    kept = rows[judged] if judged_only else rows
-    if not len(kept):
+    pooled = rows[judged] if judged_only else rows
+    if not len(pooled):
         raise DataError("no run returned a judged document; leave out judged_only, or check the document ids")
     X = np.full((len(rows), len(runs)), np.nan)
     for column, (key, (_, _, scores)) in enumerate(zip(keys, columns.values(), strict=True)):
@@ -65,8 +66,8 @@ def pool_runs(
     return Queries.from_arrays(
         X[judged] if judged_only else X,
         None if qrels is None else grades[judged] if judged_only else grades,
-        qid=np.array(list(topics))[kept // len(documents)],
-        document_ids=documents[kept % len(documents)],
+        qid=np.array(list(topics))[pooled // len(documents)],
+        document_ids=documents[pooled % len(documents)],
         feature_names=runs,
         allow_nan=True,
     )
@@ -80,7 +81,7 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
     """
     files = [Path(path) for path in paths]
     runs = [read_run(path) for path in files]
-    shared = {run.tag for number, run in enumerate(runs) if run.tag in [other.tag for other in runs[:number]]}
+    shared = {tag for tag, times in Counter(run.tag for run in runs).items() if times > 1}
     named: dict[str, Run] = {}
     for path, run in zip(files, runs, strict=True):
         name = path.name.partition(".")[0] if run.tag in shared else run.tag
@@ -91,21 +92,21 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
 
 
 def _checked(runs: Any, qrels: Any, judged_only: bool) -> tuple[dict[str, Run], Qrels | None]:
-    """Make runs and judgements of dicts, and refuse what is neither."""
+    """Convert dicts to runs and judgements, and refuse other types."""
     if not isinstance(runs, Mapping) or not all(isinstance(run, Run | Mapping) for run in runs.values()):
-        raise TypeError("gather takes the runs by name: gather({'bm25': read_run(...), 'dense': read_run(...)})")
+        raise TypeError("pool_runs takes the runs by name: pool_runs({'bm25': read_run(...), 'dense': read_run(...)})")
     if not runs:
-        raise DataError("there is no run to gather; give at least one")
+        raise DataError("there is no run to pool; give at least one")
     if qrels is not None and not isinstance(qrels, Qrels | Mapping):
         raise TypeError("judgements are Qrels; read them with read_qrels")
     if judged_only and qrels is None:
         raise ValueError("judged_only needs judgements; give qrels")
-    own = {name: Run.from_dict(run, name) if isinstance(run, Mapping) else run for name, run in runs.items()}
-    return own, Qrels.from_dict(qrels) if isinstance(qrels, Mapping) else qrels
+    converted = {name: Run.from_dict(run, name) if isinstance(run, Mapping) else run for name, run in runs.items()}
+    return converted, Qrels.from_dict(qrels) if isinstance(qrels, Mapping) else qrels
 
 
 def _topics(runs: Mapping[str, Run], qrels: Qrels | None) -> dict[str, int]:
-    """Number the topics that count, in the order of the judgements or of first appearance."""
+    """Return the numbers of the topics to pool, in the order of the judgements or of first appearance."""
     of_runs = dict.fromkeys(topic for run in runs.values() for topic in run.topics.tolist())
     names = list(of_runs) if qrels is None else [topic for topic in qrels.topics.tolist() if topic in of_runs]
     if qrels is not None and not names:
@@ -114,8 +115,8 @@ def _topics(runs: Mapping[str, Run], qrels: Qrels | None) -> dict[str, int]:
             f"{_some(qrels.topics.tolist())}; give those of one collection"
         )
     for name, run in runs.items():
-        others = {topic for other, one in runs.items() if other != name for topic in one.topics.tolist()}
-        shared = set(names) & (others or set(names))
+        elsewhere = {topic for key, another in runs.items() if key != name for topic in another.topics.tolist()}
+        shared = set(names) & (elsewhere or set(names))
         if not shared.intersection(run.topics.tolist()):
             raise DataError(
                 f"run {name!r} shares no topic with the others: {_some(run.topics.tolist())} against "
@@ -128,18 +129,18 @@ def _some(topics: Sequence[str]) -> str:
     return ", ".join(topics[:3]) + (", ..." if len(topics) > 3 else "")
 
 
-def _rows(table: Run | Qrels, values: FloatArray, topics: Mapping[str, int]) -> tuple[IntArray, AnyArray, FloatArray]:
-    """Topic number, document id and value of each row of a known topic."""
-    numbers = np.array([topics.get(topic, -1) for topic in table.topics.tolist()], dtype=np.int64)
-    topic = np.repeat(numbers, np.diff(table.offsets))
+def _rows(source: Run | Qrels, values: FloatArray, topics: Mapping[str, int]) -> tuple[IntArray, AnyArray, FloatArray]:
+    """Return topic number, document id and value of each row of a known topic."""
+    numbers = np.array([topics.get(topic, -1) for topic in source.topics.tolist()], dtype=np.int64)
+    topic = np.repeat(numbers, np.diff(source.offsets))
     known = topic >= 0
-    return topic[known], table.document_ids[known], values[known]
+    return topic[known], source.document_ids[known], values[known]
 
 
 def _grades(
     rows: IntArray, documents: AnyArray, topics: Mapping[str, int], qrels: Qrels | None
 ) -> tuple[FloatArray, BoolArray]:
-    """Grade of each row, and whether it was judged."""
+    """Return the grade of each row, and whether it was judged."""
     grades, judged = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
     if qrels is None:
         return grades, judged
@@ -153,20 +154,20 @@ def _grades(
 
 
 class RunScores(RunTable):
-    """The columns of gathered runs, NaN where a run did not return the document.
+    """The columns of pooled runs, NaN if a run did not return the document.
 
     Args:
         queries: One column per run.
-        are_ranks: The columns hold ranks, 1 is best, instead of scores.
+        are_ranks: Whether the columns are ranks (1 is best) instead of scores.
     """
 
     def __init__(self, queries: Queries, are_ranks: bool = False) -> None:
-        super().__init__(queries.dense(), queries.offsets, are_ranks)
+        super().__init__(queries.dense(), queries.query_offsets, are_ranks, queries.order)
         self.queries = queries
 
 
 def fusion_features(queries: Queries, features: str, *, ranks: bool = False, keep_missing: bool = False) -> Queries:
-    """Turn gathered runs into features, all on [0, 1] and larger for better documents.
+    """Compute features of pooled runs, all in [0, 1] and larger for better documents.
 
     - ``minmax``: (s − min) / (max − min) over the documents that the run returned for the query;
     - ``percentile``: the percentile rank among them, above 0;
@@ -175,10 +176,10 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
     - ``retrieved``: 1 if the run returned the document;
     - ``score``: the score as it is, or minus the rank.
 
-    A document that the run did not return has 0, which is below the last that it did, except under ``minmax``, where it
-    is level with it, and ``score``, where nothing stands for it.
+    A document that the run did not return has 0, less than the last one that it returned; with ``minmax`` the last one
+    has 0 too, and ``score`` has no value for missing documents.
 
-    Several kinds are put side by side with ``+``.
+    Several kinds are combined with ``+``.
 
     >>> import numpy as np
     >>> bm25 = Queries.from_arrays(
@@ -189,16 +190,16 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
     ([[0.75, 1.0], [0.25, 1.0], [0.0, 0.0]], ('percentile(bm25)', 'retrieved(bm25)'))
 
     Args:
-        queries: One column per run, as `pool_runs` gives them, NaN where a run did not return the document.
+        queries: One column per run, as `pool_runs` returns them, NaN if a run did not return the document.
         features: Kinds, such as ``rrf`` or ``minmax+retrieved``.
-        ranks: The columns hold ranks, 1 is best, instead of scores.
-        keep_missing: Leave NaN for documents that a run did not return, for scorers that can tell.
+        ranks: Whether the columns are ranks (1 is best) instead of scores.
+        keep_missing: Leave NaN for documents that a run did not return, for scorers that take missing values.
     """
     return features_of(RunScores(queries, ranks), features, keep_missing=keep_missing)
 
 
 def features_of(columns: RunScores, features: str, *, keep_missing: bool = False) -> Queries:
-    """Turn columns into features; several kinds can share what the columns have computed."""
+    """Compute features of columns, which cache what several kinds of features share."""
     kinds, queries = parse_features(features), columns.queries
     names = None if queries.feature_names is None else column_names(kinds, queries.feature_names)
     with features_named(queries):

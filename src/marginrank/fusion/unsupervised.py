@@ -14,6 +14,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.fusion.run_pool import RunScores
 from marginrank.preparation.run_features import RRF_K
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.typing import FloatArray
 
 
@@ -57,7 +58,7 @@ def borda(queries: Queries, *, ranks: bool = False) -> FloatArray:
     [4.0, 1.5, 3.0, 1.5]
     """
     columns = RunScores(queries, ranks)
-    points = columns.sizes - columns.places + 1
+    points = columns.sizes - columns.computed_ranks + 1
     left_over = (columns.sizes - columns.counts + 1) / 2
     return np.asarray(np.where(columns.retrieved > 0, points, left_over).sum(axis=1))
 
@@ -92,7 +93,7 @@ class UnsupervisedFusion(BaseEstimator):
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the queries; higher is better."""
+        """Return one score per row; higher is better."""
         if self.method not in UNSUPERVISED:
             raise ValueError(f"unknown fusion {self.method!r}; known: {', '.join(UNSUPERVISED)}")
         return UNSUPERVISED[self.method](queries, ranks=self.ranks)
@@ -114,7 +115,7 @@ class BestRun(BaseEstimator):
     run_: int
     means_: FloatArray
 
-    def __init__(self, measure: str = "ap", *, ranks: bool = False, policy: str = "standard") -> None:
+    def __init__(self, measure: str = DEFAULT_MEASURE, *, ranks: bool = False, policy: str = "standard") -> None:
         self.measure = measure
         self.ranks = ranks
         self.policy = policy
@@ -130,11 +131,11 @@ class BestRun(BaseEstimator):
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the queries; higher is better."""
+        """Return one score per row; higher is better."""
         check_is_fitted(self)
         return _by_run(queries, self.ranks)[:, self.run_]
 
 
 def _by_run(queries: Queries, ranks: bool) -> FloatArray:
-    """Scores in the order of each run, 0 and so last for what it did not return."""
+    """Return scores in the order of each run, 0 and so last for documents that it did not return."""
     return np.nan_to_num(RunScores(queries, ranks).percentile, nan=0.0)

@@ -18,14 +18,14 @@ from marginrank.measures import Measure
 from marginrank.measures.base import parse_mix, spell_mix
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: Stands for an argument that was not passed: LightGBM's estimators pass a group, XGBoost's do not.
+#: An argument that was not passed: LightGBM's estimators pass a group, XGBoost's do not.
 _NOT_PASSED: Final = object()
-#: Training sets that are remembered; cross-validation trains on several in turn.
-_MOST_SETS: Final = 32
+#: Number of training sets with prepared losses; cross-validation alternates between several.
+_MAX_SETS: Final = 32
 
 
 class _Call(NamedTuple):
-    """What a library passes: (scores, data) from ``train``, (labels, scores, weights, group) from an estimator."""
+    """The arguments of a library: (scores, data) from ``train``, (labels, scores, weights, group) from an estimator."""
 
     labels: AnyArray
     scores: FloatArray
@@ -52,14 +52,14 @@ def _flat(scores: npt.ArrayLike) -> FloatArray:
 
 
 def _matching(labels: AnyArray, candidates: tuple[Queries, ...]) -> Queries:
-    """Return the queries whose grades are the labels, which libraries keep as float32."""
+    """Return the queries whose grades are the labels, which libraries store as float32."""
     for queries in candidates:
         if np.array_equal(queries.grades.astype(np.float32), labels.astype(np.float32)):
             return queries
     counts = " or ".join(f"{queries.n_documents:,}" for queries in candidates)
     raise DataError(
-        f"the {len(labels):,} labels are not the grades of the {counts} documents of the queries; queries group their "
-        "rows by query, so train on queries.X and queries.grades"
+        f"the {len(labels):,} labels are not the grades of the {counts} documents of the queries; train on "
+        "queries.X and queries.grades"
     )
 
 
@@ -75,16 +75,18 @@ class Objective:
     ) -> None:
         self.loss, self.queries, self.curvature, self.n_jobs = loss, queries, curvature, n_jobs
         self._sizes = sizes
-        self._sets: deque[tuple[AnyArray, AnyArray, PreparedLoss]] = deque(maxlen=_MOST_SETS)
-        self._prepared = None if queries is None else loss.prepare(queries)
+        self._sets: deque[tuple[AnyArray, AnyArray, PreparedLoss]] = deque(maxlen=_MAX_SETS)
+        self._prepared = None if queries is None else loss.prepare(queries.grouped)
 
     def __call__(
         self, first: Any, second: Any, sample_weight: Any = None, group: Any = _NOT_PASSED
     ) -> tuple[FloatArray, FloatArray]:
         """Return gradient and curvature by document, for (scores, data) or (labels, scores, weights, group)."""
         call = _Call.read(first, second, sample_weight, group)
-        prepared = self._prepare(call)
-        _, gradient, curvature = derivatives(prepared, call.scores, self.curvature, self.n_jobs)
+        prepared, queries = self._prepare(call), self.queries
+        scores = call.scores if queries is None else queries.to_grouped(call.scores)
+        _, *by_document = derivatives(prepared, scores, self.curvature, self.n_jobs)
+        gradient, curvature = by_document if queries is None else map(queries.from_grouped, by_document)
         weights = self._weights(call, prepared)
         return (gradient, curvature) if weights is None else (weights * gradient, weights * curvature)
 
@@ -103,21 +105,22 @@ class Objective:
         return self._sets[-1][2]
 
     def _weights(self, call: _Call, prepared: PreparedLoss) -> FloatArray | None:
-        """Weights of documents: those of the data, per document or per query, times those of the queries."""
+        """Return weights of documents: those of the data, per document or per query, times those of the queries."""
         lengths = np.diff(prepared.offsets)
-        parts = [call.weights, None if self.queries is None else self.queries.query_weights]
-        given = [np.asarray(part, dtype=np.float64) for part in parts if part is not None]
+        factors = [call.weights, None if self.queries is None else self.queries.query_weights]
+        given = [np.asarray(factor, dtype=np.float64) for factor in factors if factor is not None]
         if not given:
             return None
-        return np.asarray(np.prod([np.repeat(w, lengths) if len(w) == len(lengths) else w for w in given], axis=0))
+        query = np.repeat(np.arange(len(lengths)), lengths) if self.queries is None else self.queries.query_of_row
+        return np.asarray(np.prod([w[query] if len(w) == len(lengths) else w for w in given], axis=0))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is prepared again when needed, as clones and other processes need none of it."""
-        return {**vars(self), "_sets": deque(maxlen=_MOST_SETS), "_prepared": None}
+        """Leave out the prepared losses, which clones and other processes prepare again."""
+        return {**vars(self), "_sets": deque(maxlen=_MAX_SETS), "_prepared": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._prepared = None if self.queries is None else self.loss.prepare(self.queries)
+        self._prepared = None if self.queries is None else self.loss.prepare(self.queries.grouped)
 
     def __repr__(self) -> str:
         return f"objective({self.loss!r})"
@@ -131,7 +134,7 @@ def objective(
     curvature: Curvature = "gradient",
     n_jobs: int | None = None,
 ) -> Objective:
-    """Return a loss as an objective: gradient and curvature by document, as LightGBM and XGBoost ask for them.
+    """Return a loss as an objective: gradient and curvature by document, as LightGBM and XGBoost expect them.
 
     It goes into ``LGBMRanker(objective=...)``, the parameter ``objective`` of ``lightgbm.train``, ``obj=`` of
     ``xgboost.train``, and ``XGBRegressor(objective=...)``. Queries are those of the Dataset, DMatrix or ``group=``;
@@ -168,7 +171,7 @@ def _adjacent_sizes(qid: npt.ArrayLike) -> IntArray:
         query = names[np.searchsorted(offsets, rows[at], side="right") - 1]
         raise DataError(
             f"the rows of query {query} are not adjacent: row {rows[at + 1]} follows row {rows[at]}; sort all rows by "
-            "query first, or build Queries and train on queries.X"
+            "query first, or build Queries and train on queries.grouped.X"
         )
     return np.diff(offsets)
 
@@ -214,8 +217,8 @@ def metric(measure: str | Measure, *queries: Queries, policy: str = "standard") 
 
     Args:
         measure: Its spelling, such as ``ndcg@10`` or ``ndcg@10 + 0.5*ap``.
-        queries: The queries that are evaluated on, all sets of them, where the library does not pass them on, as
-            XGBoost's estimators.
+        queries: All sets of queries that are evaluated on, if the library does not pass queries on, as XGBoost's
+            estimators.
         policy: How ties and queries without relevant documents are scored; see `marginrank.evaluate`.
 
     >>> metric("rr")([0, 1, 1, 0], [0.9, 0.1, 0.7, 0.3], None, [2, 2])

@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise ImportError("marginrank.integrations.jax needs JAX: pip install 'marginrank[jax]'") from None
 
-#: An array of JAX, or whatever NumPy makes an array of.
+#: An array of JAX, or anything that NumPy converts to an array.
 Values: TypeAlias = "jax.Array | npt.ArrayLike"
 
 
@@ -28,14 +28,14 @@ class JaxRankingLoss:
     """Mean of a ranking loss over the queries of a batch, as a differentiable function of JAX.
 
     >>> loss = JaxRankingLoss("softmax")
-    >>> slopes = jax.grad(loss)(jnp.zeros(3), jnp.array([1, 0, 0]))
-    >>> (3 * slopes).round(4).tolist()
+    >>> gradient = jax.grad(loss)(jnp.zeros(3), jnp.array([1, 0, 0]))
+    >>> (3 * gradient).round(4).tolist()
     [-2.0, 1.0, 1.0]
 
-    The loss and its slopes are computed on the host in float64, through `jax.pure_callback`, and returned in the type
-    of the scores. It may be part of what ``jax.jit``, ``jax.grad`` and ``jax.vmap`` transform, with grades and queries
-    as arguments or as constants; constants are prepared once. Like that of PyTorch, it depends neither
-    on the number of threads nor on the order of the queries, and queries with a single grade do not count.
+    The loss and its gradient are computed on the host in float64, through `jax.pure_callback`, and returned in the type
+    of the scores. ``jax.jit``, ``jax.grad`` and ``jax.vmap`` can transform it, with grades and queries as arguments or
+    as constants; constants are prepared once. As in PyTorch, it depends neither on the number of threads nor on the
+    order of the queries, and queries with a single grade do not count.
 
     Args:
         loss: What `marginrank.Ranker` takes as ``method``: a `Loss`, or the name of a preset or a measure such as
@@ -64,9 +64,9 @@ class JaxRankingLoss:
         Args:
             scores: One score per document, or a padded batch of queries × documents.
             grades: One grade per score.
-            offsets: Where each query begins and the last ends; one query by default.
+            offsets: Start of each query, and end of the last; one query by default.
             qid: Instead of ``offsets``, the query of each document, in any order.
-            mask: Which scores of a padded batch are documents; all by default. Others have the slope 0.
+            mask: Which scores of a padded batch are documents; all by default. Others have the gradient 0.
             groups: One group label per document, for losses that use groups.
         """
         points = jnp.asarray(scores)
@@ -87,7 +87,7 @@ class JaxRankingLoss:
         return _mean_loss(lambda values, _: evaluate(values), points, {})
 
 
-#: The mean loss and its slopes, given scores in one row and what describes the batch.
+#: The mean loss and its gradient, given flat scores and the arrays of the batch.
 _Evaluate: TypeAlias = Callable[[Any, dict[str, Any]], tuple[float, Any]]
 
 
@@ -99,20 +99,16 @@ def _mean_loss(evaluate: _Evaluate, scores: jax.Array, batch: dict[str, Any]) ->
 def _on_host(evaluate: _Evaluate, scores: jax.Array, batch: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
     def work(values: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
         flat = np.asarray(values).astype(np.float64).reshape(-1)
-        value, slopes = evaluate(flat, {name: np.asarray(column) for name, column in batch.items()})
-        return np.asarray(value, dtype=scores.dtype), slopes.reshape(scores.shape).astype(scores.dtype)
+        value, gradient = evaluate(flat, {name: np.asarray(column) for name, column in batch.items()})
+        return np.asarray(value, dtype=scores.dtype), gradient.reshape(scores.shape).astype(scores.dtype)
 
     kinds = jax.ShapeDtypeStruct((), scores.dtype), jax.ShapeDtypeStruct(scores.shape, scores.dtype)
-    value, slopes = jax.pure_callback(work, kinds, scores, batch, vmap_method="sequential")
-    return value, slopes
+    value, gradient = jax.pure_callback(work, kinds, scores, batch, vmap_method="sequential")
+    return value, gradient
 
 
-def _forward(evaluate: _Evaluate, scores: jax.Array, batch: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
-    return _on_host(evaluate, scores, batch)
+def _backward(_: _Evaluate, gradient: jax.Array, upstream: jax.Array) -> tuple[jax.Array, None]:
+    return upstream * gradient, None
 
 
-def _backward(_: _Evaluate, slopes: jax.Array, upstream: jax.Array) -> tuple[jax.Array, None]:
-    return upstream * slopes, None
-
-
-_mean_loss.defvjp(_forward, _backward)
+_mean_loss.defvjp(_on_host, _backward)

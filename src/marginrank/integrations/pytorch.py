@@ -19,7 +19,7 @@ try:
 except ImportError:
     raise ImportError("marginrank.integrations.pytorch needs PyTorch: pip install 'marginrank[neural]'") from None
 
-#: A tensor on any device, or whatever NumPy makes an array of.
+#: A tensor on any device, or anything that NumPy converts to an array.
 Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
 
 
@@ -32,11 +32,11 @@ class TorchRankingLoss(torch.nn.Module):
     >>> (3 * scores.grad).round(decimals=4).tolist()
     [-2.0, 1.0, 1.0]
 
-    The loss and its gradient are computed in float64. For scores on a GPU, this is done there by the losses that run in
-    PyTorch (hinges of AUC, AP, RR, NDCG@k and other sums over the first ranks, pairwise hinges, softmax); for others,
-    scores are copied to the host and their gradient is copied back. The result depends neither on the number of threads
-    nor on the order of the queries. Queries whose documents have a single grade do not count; a batch of none but these
-    has the loss 0.
+    The loss and its gradient are computed in float64. For scores on a GPU, losses with a PyTorch implementation (hinges
+    of AUC, AP, RR, NDCG@k and other sums over the first ranks, pairwise hinges, softmax) are computed there; for
+    others, scores are copied to the host and their gradient is copied back. The result depends neither on the number of
+    threads nor on the order of the queries. Queries whose documents have a single grade do not count; a batch with only
+    such queries has the loss 0.
 
     Args:
         loss: What `marginrank.Ranker` takes as ``method``: a `Loss`, or the name of a preset or a measure such as
@@ -67,7 +67,7 @@ class TorchRankingLoss(torch.nn.Module):
         Args:
             scores: One score per document, or a padded batch of queries × documents.
             grades: One grade per score.
-            offsets: Where each query begins and the last ends; one query by default.
+            offsets: Start of each query, and end of the last; one query by default.
             qid: Instead of ``offsets``, the query of each document, in any order.
             mask: Which scores of a padded batch are documents; all by default. Others have the gradient 0.
             groups: One group label per document, for losses that use groups.
@@ -80,7 +80,7 @@ class TorchRankingLoss(torch.nn.Module):
 
 
 class _MeanLoss(torch.autograd.Function):
-    """A number computed from scores, whose gradient is computed at the same time."""
+    """The mean loss, whose gradient is computed at the same time."""
 
     @staticmethod
     def forward(ctx: Any, scores: torch.Tensor, batch: BatchLoss) -> Any:

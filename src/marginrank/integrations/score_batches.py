@@ -20,11 +20,11 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """The mean loss of a batch of queries, and its gradient, as a function of its scores in one row.
+    """The mean loss of a batch of queries, and its gradient, as a function of the flat scores.
 
     Args:
         loss: The loss of the queries.
-        rows: The scores that are documents, those of a query next to each other.
+        rows: Indices of the scores that are documents, those of a query adjacent.
         n_jobs: Number of threads.
     """
 
@@ -58,7 +58,7 @@ class BatchLoss:
 
 
 def parse_loss(loss: str | Measure | Loss) -> Loss:
-    """Return the loss of what `marginrank.Ranker` takes as ``method``; baselines have none.
+    """Return the loss of a ``method`` of `marginrank.Ranker`; baselines have none.
 
     >>> parse_loss("svmmap")
     StructuredLoss(measure='ap')
@@ -111,13 +111,13 @@ def batch_loss(
 def _layout(
     shape: tuple[int, ...], offsets: AnyArray | None, qid: AnyArray | None, mask: AnyArray | None
 ) -> tuple[IntArray | slice, IntArray]:
-    """Return the scores that are documents, those of a query next to each other, and where each query begins."""
+    """Return the indices of the scores that are documents, those of a query adjacent, and the offsets of queries."""
     if len(shape) == 2:
         if offsets is not None or qid is not None:
             raise DataError("scores of a padded batch have a row for each query; leave out offsets and qid")
         check_shapes(shape, mask=mask)
-        kept = np.ones(shape, dtype=np.bool_) if mask is None else mask.astype(np.bool_)
-        return np.flatnonzero(kept), offsets_from_sizes(kept.sum(axis=1))
+        is_document = np.ones(shape, dtype=np.bool_) if mask is None else mask.astype(np.bool_)
+        return np.flatnonzero(is_document), offsets_from_sizes(is_document.sum(axis=1))
     if mask is not None:
         raise DataError("a mask is for padded batches, which have a row for each query; give offsets or qid")
     if qid is not None:

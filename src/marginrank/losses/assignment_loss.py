@@ -1,10 +1,11 @@
-"""Losses whose argmax is an assignment: any cost of documents at ranks, and groups that count once."""
+"""Losses whose argmax is an assignment: arbitrary costs of documents at ranks, and one document per group."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -12,16 +13,16 @@ import numpy.typing as npt
 
 from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
-from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
+from marginrank.losses.feature_maps import FeatureMap, Positional
 from marginrank.losses.ideal_ranking import Ideal, TwoBoundLoss
 from marginrank.losses.oracles.assignment import best_matching
-from marginrank.measures import Measure, RankedGrades, parse_measure
+from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.gains import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
 
 class _PreparedAssigned(PreparedLoss):
-    """One query at a time: candidates × ranks, of which an assignment takes the largest sum."""
+    """A loss whose argmax is an assignment of candidates to ranks, query by query."""
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         for query in range(first, end):
@@ -32,7 +33,7 @@ class _PreparedAssigned(PreparedLoss):
 
     @abstractmethod
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Slack of one query and its gradient."""
+        """Return the slack of one query and its gradient."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,23 +55,15 @@ class CostLoss(TwoBoundLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        feature_map = self._map()
+        feature_map = self.parsed_map
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
             raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
         if self.ideal == "scores":
             raise ValueError("y* of a CostLoss is its cheapest ranking; choose ideal='random' or 'rows'")
 
-    def _map(self) -> FeatureMap:
-        return parse_map(self.feature_map)
-
-    @property
-    def criterion(self) -> str:
-        """The measure passed; a cost does not imply one."""
-        return str(parse_measure(self.measure))
-
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the cheapest ranking of each query."""
-        return _PreparedCost(self.cost, self._map(), self.bound, judged, self._ties(judged))
+        return _PreparedCost(self.cost, self.parsed_map, self.bound, judged, self._ties(judged))
 
 
 class _PreparedCost(_PreparedAssigned):
@@ -93,15 +86,15 @@ class _PreparedCost(_PreparedAssigned):
             matrix = np.asarray(cost(grades[offsets[query] : offsets[query + 1]]), dtype=np.float64)
             if matrix.shape != (n, n) or not np.isfinite(matrix).all():
                 raise DataError(f"the cost of query {query} has shape {matrix.shape}; give {n} × {n} finite numbers")
-            # Of equally cheap rankings, the one that is found depends on the order of the documents.
-            own = np.arange(n) if ties is None else ties[offsets[query] : offsets[query + 1]]
-            order = np.argsort(own, kind="stable")
+            # Of equally cheap rankings, the result depends on the order of the documents.
+            keys = np.arange(n) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            order = np.argsort(keys, kind="stable")
             ideal, worst = np.empty(n, dtype=np.int64), best_matching(matrix)[1]
             ideal[order] = best_matching(-matrix[order])[1]
-            least, most = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
-            self._costs.append(matrix - least / max(n, 1))
+            lowest, highest = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
+            self._costs.append(matrix - lowest / max(n, 1))
             self._ideals.append(ideal)
-            active.append(most - least > 1e-12 * max(abs(most), abs(least)))
+            active.append(highest - lowest > 1e-12 * max(abs(highest), abs(lowest)))
         self.active = np.array(active, dtype=np.bool_)
 
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
@@ -109,8 +102,8 @@ class _PreparedCost(_PreparedAssigned):
         profile = self._scales[query] * self._profile[:n]
         ranks = best_matching(cost + np.outer(scores, profile))[1]
         reference = np.argsort(np.argsort(-scores, kind="stable")) if self._tight else ideal
-        slopes = profile[ranks] - profile[reference]
-        return max(float(cost[np.arange(n), ranks].sum() + slopes @ scores), 0.0), slopes
+        gradient = profile[ranks] - profile[reference]
+        return max(float(cost[np.arange(n), ranks].sum() + gradient @ scores), 0.0), gradient
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +113,7 @@ class GroupedLoss(TwoBoundLoss):
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
     group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*
     takes the best document of each group, best first. The profile counts only the first k ranks, too. Groups are those
-    of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them where queries have them.
+    of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them if queries have them.
 
     >>> loss = GroupedLoss("p@1")
     >>> loss([1, 1, 0], [0.0, 0.0, 0.5], groups=["a", "a", "b"])[0].tolist()  # Δ = 1, and s_b − s_a = 0.5
@@ -133,35 +126,30 @@ class GroupedLoss(TwoBoundLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        measure, feature_map = parse_measure(self.measure), self._map()
+        measure = self.parsed_measure
         if not measure.sums_over_ranks or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
-        if not takes_groups(measure, feature_map):
-            raise ValueError(
-                f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
-            )
+        if not takes_groups(measure, self.parsed_map):
+            raise ValueError(f"the profile {self.shape} falls below 0, that of documents not ranked; use sqrt or log")
 
-    def _map(self) -> FeatureMap:
+    @cached_property
+    def parsed_map(self) -> FeatureMap:
+        """φdorm with the shape."""
         return Positional(self.shape)
-
-    @property
-    def criterion(self) -> str:
-        """The measure of Δ."""
-        return str(parse_measure(self.measure))
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the groups and the ideal ranking of each query."""
-        return PreparedGroups(
-            parse_measure(self.measure), self._map(), self.bound, judged, self._ties(judged), self.ideal
-        )
+        ties = self._ties(judged)
+        return PreparedGroups(self.parsed_measure, self.parsed_map, self.bound, judged, ties, self.ideal)
 
 
 def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
-    """Whether a measure and a feature map can be restricted to one document of each group.
+    """Return whether rankings can be restricted to one document of each group under a measure and a feature map.
 
     That takes a sum over the first k ranks, and a positional map whose profile is not negative there: documents that
     are not ranked have the coefficient 0.
 
+    >>> from marginrank.measures import parse_measure
     >>> takes_groups(parse_measure("ndcg@10"), Positional()), takes_groups(parse_measure("ndcg"), Positional())
     (True, False)
     """
@@ -171,7 +159,7 @@ def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
 
 
 class PreparedGroups(_PreparedAssigned):
-    """A sum over the first k ranks, of which each group takes at most one."""
+    """A sum over the first k ranks, with at most one document of each group."""
 
     def __init__(
         self,
@@ -198,8 +186,8 @@ class PreparedGroups(_PreparedAssigned):
         self._scale = np.ones(len(offsets) - 1)
         for query, members in enumerate(self._members):
             gains = self._gains[offsets[query] : offsets[query + 1]]
-            own = np.arange(len(gains)) if ties is None else ties[offsets[query] : offsets[query + 1]]
-            first = _first_of_groups(gains, members, depth, own)
+            keys = np.arange(len(gains)) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            first = _first_of_groups(gains, members, depth, keys)
             self._ideals.append(first)
             best = float(gains[first] @ self._discounts[: len(first)])
             self._scale[query] = measure.divisor(ideal=best, total=float(gains.sum())) or 1.0
@@ -213,19 +201,19 @@ class PreparedGroups(_PreparedAssigned):
         of_group = np.full((members.max() + 1, k), -np.inf)
         np.maximum.at(of_group, members, value)
         chosen_groups, ranks = best_matching(of_group)
-        slopes = np.zeros(len(scores))
+        gradient = np.zeros(len(scores))
         delta = float(gains[ideal] @ self._discounts[:k])
         for group, rank in zip(chosen_groups.tolist(), ranks.tolist(), strict=True):
             inside = np.flatnonzero(members == group)
             document = inside[np.argmax(value[inside, rank])]
-            slopes[document] += self._profile[rank]
+            gradient[document] += self._profile[rank]
             delta -= gains[document] * self._discounts[rank]
         if self._tight:
             ideal = _first_of_groups(scores, members, k, np.arange(len(scores)))
         elif self._by_score:
             ideal = _first_of_groups(gains, members, k, -scores)
-        slopes[ideal] -= self._profile[:k]
-        return max(delta + float(slopes @ scores), 0.0), slopes
+        gradient[ideal] -= self._profile[:k]
+        return max(delta + float(gradient @ scores), 0.0), gradient
 
 
 def _first_of_groups(values: FloatArray, members: IntArray, depth: int, ties: AnyArray) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import Field, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -27,12 +27,12 @@ Bound: TypeAlias = Literal["hinge", "tight"]
 
 
 class Judgements(NamedTuple):
-    """What a loss is prepared from: judged documents, those of one query next to each other."""
+    """Judged documents that a loss is prepared for, those of one query next to each other."""
 
     grades: FloatArray
-    #: Where each query begins and the last ends.
+    #: Start of each query, and end of the last.
     offsets: IntArray
-    #: Group label of each document; None where documents have none.
+    #: Group label of each document; None if documents have none.
     groups: AnyArray | None
     #: Returns the key of each document; a function, since few losses need keys and features have to be read for them.
     keys: Callable[[], KeyArray]
@@ -64,7 +64,7 @@ class Judgements(NamedTuple):
 
 
 class Loss(OptionObject, ABC):
-    """A loss: computes the slack ξ of each query and its derivative ∂ξ/∂s by the scores.
+    """A loss: computes the slack ξ of each query and its gradient ∂ξ/∂s with respect to the scores.
 
     A loss is prepared for judged queries once, and then evaluated at any number of scores.
     """
@@ -86,7 +86,7 @@ class Loss(OptionObject, ABC):
 
         Args:
             grades: Judged queries, which bring their offsets and groups, or one grade per document.
-            offsets: With grades, where each query begins and the last ends; one query by default.
+            offsets: With grades, the start of each query and the end of the last; one query by default.
             groups: With grades, one group label per document.
         """
         if isinstance(grades, Queries):
@@ -104,7 +104,7 @@ class Loss(OptionObject, ABC):
         return self._of(Judgements.of_arrays(flat, starts, labels))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
-        # Those of a file on disk cannot be written to, and kernels would be compiled anew for them.
+        # Kernels would be compiled again for read-only offsets, such as those of a file on disk.
         prepared = self._prepare(judged._replace(offsets=np.require(judged.offsets, requirements="W")))
         prepared.definition = self
         return prepared
@@ -112,7 +112,7 @@ class Loss(OptionObject, ABC):
     @property
     @abstractmethod
     def criterion(self) -> str:
-        """The measure, or mix of measures, that a ranker trained with this loss is judged by."""
+        """The measure, or mix of measures, to evaluate a ranker by that is trained with this loss."""
 
     @property
     def convex(self) -> bool:
@@ -157,57 +157,67 @@ class Loss(OptionObject, ABC):
         offsets: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Slack of each query and its derivative by the score of each document.
+        """Return the slack of each query and its derivative with respect to the score of each document.
 
         Args:
             grades: One grade per document.
             scores: One score per document.
-            offsets: Where each query begins and ends; one query by default.
+            offsets: Start of each query, and end of the last; one query by default.
             groups: One group label per document, for losses that use groups.
         """
         return self.prepare(grades, offsets, groups)(scores)
 
     def __repr__(self) -> str:
         """Name the parameters that differ from their defaults."""
-        parameters = sorted(fields(cast("Any", self)), key=_is_keyword)
+        parameters = sorted(fields(cast("Any", self)), key=lambda parameter: bool(parameter.kw_only))
         chosen = ((f.name, repr(getattr(self, f.name)), repr(f.default)) for f in parameters)
         changed = (f"{name}={value}" for name, value, default in chosen if value != default)
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def _is_keyword(parameter: Field[Any]) -> bool:
-    return bool(parameter.kw_only)
+class SmoothLoss(Loss):
+    """A smooth loss of grades."""
+
+    @property
+    def smooth(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def criterion(self) -> str:
+        """NDCG, which uses graded relevance."""
+        return "ndcg"
 
 
 class PreparedLoss(ABC):
     """A loss of given queries, as a function of the scores of their documents.
 
-    It keeps room to work in, and the order of the documents from one evaluation to the next. Threads of one evaluation
-    share it; two evaluations at the same time may not.
+    It holds buffers, and the order of the documents at the last evaluation. Threads of one evaluation share it; two
+    evaluations at the same time may not.
     """
 
     #: The loss that was prepared.
     definition: Loss
     offsets: IntArray
-    #: Queries whose documents have an order; the others have ξ = 0, and means run over these.
+    #: Queries whose documents have an order; the others have ξ = 0 and do not count in means.
     active: BoolArray
 
     def shares(self, query_weights: FloatArray | None, total: float | None = None) -> FloatArray:
         """Return the share of each query in the mean loss: by its weight, 0 without an order, all together 1.
 
-        Where the mean runs over more queries than these, ``total`` is the weight of all.
+        If the mean is over more queries than these, ``total`` is the weight of all.
         """
         counted = np.where(self.active, 1.0 if query_weights is None else query_weights, 0.0)
         return counted / (counted.sum() if total is None else total) if counted.any() else counted
 
     @property
     def exact(self) -> bool:
-        """Whether ξ is computed exactly for these queries; where it is searched for, ξ is a lower bound of the loss."""
+        """Whether ξ is computed exactly for these queries; otherwise ξ is a lower bound of the loss."""
         return True
 
     @abstractmethod
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction.
@@ -228,13 +238,13 @@ class PreparedLoss(ABC):
         raise TypeError(f"{type(self.definition).__name__} has kinks, and so no Hessian; take a smooth loss")
 
     def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
-        """Slacks and derivatives of all queries, for one score per document in the order they are stored."""
+        """Return slacks and gradient of all queries, given one score per document in the order they are stored."""
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != (self.offsets[-1],):
             raise DataError(f"scores have shape {scores.shape} for {self.offsets[-1]} documents; give one per document")
         if not np.isfinite(scores).all():
-            at = int(np.argmin(np.isfinite(scores)))
-            raise DataError(f"score {at} is {scores[at]}; the scores of a loss must be finite")
+            first = int(np.argmin(np.isfinite(scores)))
+            raise DataError(f"score {first} is {scores[first]}; the scores of a loss must be finite")
         xi, gradient = np.zeros(len(self.offsets) - 1), np.zeros(len(scores))
         for_chunks(lambda first, end: self.evaluate(scores, xi, gradient, first, end), self.offsets, n_jobs)
         return xi, gradient

@@ -1,10 +1,9 @@
-"""Sums and maxima of losses are losses."""
+"""Sums and maxima of losses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -13,14 +12,43 @@ from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
 from marginrank.measures.base import spell_mix
 from marginrank.typing import FloatArray
 
-_NO_SHARED_TIGHT: Final = (
-    "a shared slack has no tight bound to train; use separate slacks (SumLoss), or ",
-    Parameter("bound", "hinge"),
-)
+
+@dataclass(frozen=True, repr=False)
+class _Combination(Loss):
+    """Losses of the same queries, combined into one."""
+
+    losses: Sequence[Loss]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if isinstance(self.losses, Loss) or not all(isinstance(loss, Loss) for loss in self.losses):
+            raise TypeError(f"give the losses as a list: {name}([StructuredLoss('ap'), StructuredLoss('ndcg@10')])")
+        if not self.losses:
+            raise ValueError(f"{name} needs at least one loss")
+        super().__post_init__()
+
+    @property
+    def convex(self) -> bool:
+        """Whether every part is."""
+        return all(loss.convex for loss in self.losses)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every part is."""
+        return all(loss.exact for loss in self.losses)
+
+    @property
+    def criterion(self) -> str:
+        """The measures of the parts, those of a sum with its weights and those of a maximum once."""
+        return _criterion(_terms(self))
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Return the same combination with another bound of every part."""
+        return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
 
 
 @dataclass(frozen=True, repr=False)
-class SumLoss(Loss):
+class SumLoss(_Combination):
     """Weighted sum of losses, each with its own slack: ξ = Σ_l c_l ξ_l.
 
     SVMcombo with separate slacks, Chakrabarti et al. (KDD 2008) §3.7; each part has its own feature map.
@@ -31,11 +59,9 @@ class SumLoss(Loss):
     [2.0]
     """
 
-    losses: Sequence[Loss]
     weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        _check_losses(self.losses, "SumLoss")
         super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.losses) or min(self.weights) < 0):
             raise ValueError(
@@ -43,24 +69,9 @@ class SumLoss(Loss):
             )
 
     @property
-    def convex(self) -> bool:
-        """Whether every part is."""
-        return all(loss.convex for loss in self.losses)
-
-    @property
     def smooth(self) -> bool:
         """Whether every part is."""
         return all(loss.smooth for loss in self.losses)
-
-    @property
-    def exact(self) -> bool:
-        """Whether every part is."""
-        return all(loss.exact for loss in self.losses)
-
-    @property
-    def criterion(self) -> str:
-        """The measures of the parts with the same weights."""
-        return _criterion(_terms(self))
 
     @property
     def majorant(self) -> Loss | None:
@@ -72,10 +83,6 @@ class SumLoss(Loss):
         """The bounds that every part has."""
         return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
 
-    def bounded(self, bound: Bound) -> Loss:
-        """Return the sum with another bound of every part."""
-        return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
-
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Prepare every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
@@ -83,7 +90,7 @@ class SumLoss(Loss):
 
 
 @dataclass(frozen=True, repr=False)
-class MaxLoss(Loss):
+class MaxLoss(_Combination):
     """Largest of several losses, query by query, with one slack: ξ = max_l ξ_l.
 
     SVMcombo with shared slacks, Chakrabarti et al. (KDD 2008) §3.7: the constraints of all parts bound one ξ.
@@ -93,39 +100,19 @@ class MaxLoss(Loss):
     [1.0]
     """
 
-    losses: Sequence[Loss]
-
-    def __post_init__(self) -> None:
-        _check_losses(self.losses, "MaxLoss")
-        super().__post_init__()
-
-    @property
-    def convex(self) -> bool:
-        """Whether every part is."""
-        return all(loss.convex for loss in self.losses)
-
-    @property
-    def exact(self) -> bool:
-        """Whether every part is."""
-        return all(loss.exact for loss in self.losses)
-
-    @property
-    def criterion(self) -> str:
-        """The measures of the parts, each once."""
-        return _criterion(_terms(self))
-
     @property
     def majorant(self) -> Loss | None:
         """None: no majorant is known for a maximum of tight bounds."""
-        if self.convex:
-            return None
-        raise ParameterError(_NO_SHARED_TIGHT)
+        return None if self.convex else self.bounded("tight")
 
     def bounded(self, bound: Bound) -> Loss:
         """Return the maximum of the hinges; a maximum of tight bounds cannot be trained."""
         if bound == "hinge":
-            return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
-        raise ParameterError(_NO_SHARED_TIGHT)
+            return super().bounded(bound)
+        raise ParameterError(
+            "a shared slack has no tight bound to train; use separate slacks (SumLoss), or ",
+            Parameter("bound", "hinge"),
+        )
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Prepare every part."""
@@ -156,13 +143,6 @@ def _criterion(terms: Sequence[tuple[float, str]]) -> str:
     if len(counted) == 1:
         return next(iter(counted))
     return spell_mix([(weight, measure) for measure, weight in counted.items()])
-
-
-def _check_losses(losses: Sequence[Loss], name: str) -> None:
-    if isinstance(losses, Loss) or not all(isinstance(loss, Loss) for loss in losses):
-        raise TypeError(f"give the losses as a list: {name}([StructuredLoss('ap'), StructuredLoss('ndcg@10')])")
-    if not losses:
-        raise ValueError(f"{name} needs at least one loss")
 
 
 class _PreparedParts(PreparedLoss):

@@ -33,11 +33,11 @@ class FeatureMap(OptionObject, ABC):
 
     @abstractmethod
     def profile(self, n: int, measure: Measure | None) -> FloatArray:
-        """A at the first n ranks, not rising."""
+        """Return A at the first n ranks, nonincreasing."""
 
     @abstractmethod
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:
-        """Scale of each query, given its documents and its pairs of documents of different level."""
+        """Return the scale of each query, given its numbers of documents and of pairs of different level."""
 
     @property
     def fixed_ideal(self) -> bool:
@@ -60,11 +60,11 @@ class PartialOrder(FeatureMap):
     scale: Scale = "pairs"
 
     def profile(self, n: int, measure: Measure | None) -> FloatArray:  # noqa: ARG002
-        """−2r: each document of another level that comes before takes away 1 and does not add 1."""
+        """Return −2r: each document of another level that comes before subtracts 1 and does not add 1."""
         return -2.0 * np.arange(float(n))
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:
-        """1 over the number of pairs."""
+        """Return 1 over the number of pairs."""
         counts = n_pairs if self.scale == "pairs" else lengths * (lengths - 1) // 2
         return np.reciprocal(np.maximum(counts, 1).astype(np.float64))
 
@@ -117,7 +117,7 @@ class Positional(FeatureMap):
             raise ValueError("a profile is a sequence of at least one number that does not rise")
 
     def profile(self, n: int, measure: Measure | None) -> FloatArray:
-        """A at the first n ranks."""
+        """Return A at the first n ranks."""
         if not isinstance(self.shape, str):
             return np.array([float(self.shape[min(rank, len(self.shape) - 1)]) for rank in range(n)])
         if self.shape == "truncated":
@@ -133,7 +133,7 @@ class Positional(FeatureMap):
         return PROFILES[self.shape](n, self.d, self.c)
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:  # noqa: ARG002
-        """1, or 1/n for the linear profile."""
+        """Return 1, or 1/n for the linear profile."""
         return np.asarray(1.0 / np.maximum(lengths, 1)) if self.shape == "linear" else np.ones(len(lengths))
 
 
@@ -147,11 +147,11 @@ class FirstRelevant(FeatureMap):
     name = "mrr"
 
     def profile(self, n: int, measure: Measure | None) -> FloatArray:  # noqa: ARG002
-        """There is none."""
+        """Refuse: there is none."""
         raise TypeError("φmrr has no profile over ranks")
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:  # noqa: ARG002
-        """1."""
+        """Return 1."""
         return np.ones(len(lengths))
 
     @property

@@ -1,4 +1,4 @@
-"""A loss that differs from query to query: mWTA's cutoffs."""
+"""The modified winner-takes-all loss, whose cutoff differs from query to query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
-from marginrank.losses.feature_maps import FeatureMap, parse_map
+from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.ideal_ranking import TwoBoundLoss
 from marginrank.losses.structured import Groups, StructuredLoss
 from marginrank.measures.ndcg import NDCG
@@ -46,52 +46,49 @@ class ModifiedWTA(TwoBoundLoss):
     bound: Bound = "hinge"
     groups: Groups = "auto"
 
-    def _map(self) -> FeatureMap:
-        return parse_map(self.feature_map)
-
     @property
     def criterion(self) -> str:
         """Winner takes all, which mWTA stands in for."""
         return "wta"
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
-        """Put queries with the same cutoff together."""
+        """Prepare queries with the same cutoff together."""
         cutoffs = mwta_cutoffs(judged.grades, judged.offsets)
-        part = StructuredLoss(NDCG(), self.feature_map, self.bound, self.groups, ideal=self.ideal, seed=self.seed)
-        kinds = [
-            (np.flatnonzero(cutoffs == k), replace(part, measure=NDCG(k=int(k)))._prepare)
+        loss = StructuredLoss(NDCG(), self.feature_map, self.bound, self.groups, ideal=self.ideal, seed=self.seed)
+        parts = [
+            (np.flatnonzero(cutoffs == k), replace(loss, measure=NDCG(k=int(k)))._prepare)
             for k in np.unique(cutoffs).tolist()
         ]
-        return PreparedPerQuery(kinds, judged)
+        return PreparedPerQuery(parts, judged)
 
 
 class PreparedPerQuery(PreparedLoss):
-    """Queries in parts, each with what prepares it."""
+    """A loss that prepares parts of the queries differently."""
 
     def __init__(
-        self, kinds: Sequence[tuple[IntArray, Callable[[Judgements], PreparedLoss]]], judged: Judgements
+        self, parts: Sequence[tuple[IntArray, Callable[[Judgements], PreparedLoss]]], judged: Judgements
     ) -> None:
         self.offsets = judged.offsets
         self.active = np.zeros(len(self.offsets) - 1, dtype=np.bool_)
         self._parts: list[tuple[IntArray, IntArray, PreparedLoss, FloatArray, FloatArray, FloatArray]] = []
-        for queries, prepare in kinds:
-            documents, own = judged.select(queries)
-            part = prepare(own)
+        for queries, prepare in parts:
+            documents, judged_part = judged.select(queries)
+            part = prepare(judged_part)
             self.active[queries] = part.active
             n = len(documents)
             self._parts.append((queries, documents, part, np.empty(n), np.zeros(len(queries)), np.empty(n)))
 
     @property
     def exact(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(part.exact for _, _, part, _, _, _ in self._parts)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Evaluate the queries of each part among these."""
-        for queries, documents, part, own_scores, own_xi, own_gradient in self._parts:
+        for queries, documents, part, part_scores, part_xi, part_gradient in self._parts:
             low, high = np.searchsorted(queries, (first, end)).tolist()
             rows = slice(part.offsets[low], part.offsets[high])
-            own_scores[rows] = scores[documents[rows]]
-            part.evaluate(own_scores, own_xi, own_gradient, low, high)
-            xi[queries[low:high]] = own_xi[low:high]
-            gradient[documents[rows]] = own_gradient[rows]
+            part_scores[rows] = scores[documents[rows]]
+            part.evaluate(part_scores, part_xi, part_gradient, low, high)
+            xi[queries[low:high]] = part_xi[low:high]
+            gradient[documents[rows]] = part_gradient[rows]

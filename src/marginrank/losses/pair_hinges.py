@@ -16,7 +16,7 @@ from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 NO_WEIGHTS: Final = np.zeros((0, 0))
-#: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
+#: Sorting and sweeping a list takes as long as looping over this many pairs for each of its documents.
 PAIRS_PER_DOCUMENT: Final = 160
 
 
@@ -25,8 +25,8 @@ class Hinges(NamedTuple):
 
     Args:
         heights: By level; height(better) − height(worse) is added to the margin of a pair of levels.
-        kinds: The row and column of ``weights`` that each level takes.
-        weights: The weight of pairs by kind of the better and of the worse level; empty where all pairs weigh 1.
+        kinds: The row and column of ``weights`` for each level.
+        weights: The weight of pairs by kind of the better and of the worse level; empty if all pairs weigh 1.
         scales: By query.
         margins: By how much the better document should score higher, by query.
         squared: Whether the hinges are squared.
@@ -40,26 +40,26 @@ class Hinges(NamedTuple):
     squared: bool
 
 
-class PairChunks(NamedTuple):
-    """Scores less heights, and documents, by place: room for the kernel to merge levels in."""
+class MergedLevels(NamedTuple):
+    """Scores less heights, and documents, by place: buffers in which the kernel merges levels."""
 
     scores: FloatArray
     documents: AnyArray
 
 
 class PairBuffers(NamedTuple):
-    """What the kernel works with: the documents by place, and room.
+    """The documents by place, and buffers of the kernel.
 
     Args:
-        short: Which queries have so few pairs that they are gone through one by one.
+        short: Queries with so few pairs that the kernel loops over them.
         documents: By place; those of the other queries as they were last sorted.
         levels: By document.
         sorted_scores: By place, for the other queries.
-        run_scores: Likewise, for `PairChunks`.
-        run_documents: Likewise.
-        scores: Room for the longest list, as all that follow.
-        moves: A direction.
-        slopes: Derivatives.
+        merged_scores: Likewise, for `MergedLevels`.
+        merged_documents: Likewise.
+        scores: Buffer of the length of the longest list, as all that follow.
+        direction: A direction of the scores.
+        gradient: Gradient with respect to the scores.
         spare_scores: For merging.
         spare_documents: For merging.
         level_offsets: For merging.
@@ -69,11 +69,11 @@ class PairBuffers(NamedTuple):
     documents: AnyArray
     levels: AnyArray
     sorted_scores: FloatArray
-    run_scores: FloatArray
-    run_documents: AnyArray
+    merged_scores: FloatArray
+    merged_documents: AnyArray
     scores: FloatArray
-    moves: FloatArray
-    slopes: FloatArray
+    direction: FloatArray
+    gradient: FloatArray
     spare_scores: FloatArray
     spare_documents: AnyArray
     level_offsets: IntArray
@@ -89,37 +89,37 @@ class PreparedPairs(PreparedLoss):
         self.offsets = levels.queries
         self.active = levels.ordered
         self.levels = levels
-        self._squared, self._named = hinges.squared, hinges
-        self._layout, self._hinges = tuple(levels.layout), tuple(hinges)
+        self._hinges = hinges
+        self._layout, self._hinge_arrays = tuple(levels.layout), tuple(hinges)
         self._xi = np.empty(len(levels.ordered))
         n, longest = len(levels.documents), levels.longest
-        short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, index_dtype(n)
+        short, dtype = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, index_dtype(n)
         by_place = 0 if short.all() else n
         if by_place:
             from marginrank.losses.pair_hinges_kernel import long_lists  # noqa: PLC0415
 
             self._kernels.append(long_lists)
         self._lists = (
-            short, levels.documents.astype(kind), levels.of_document.astype(kind), np.empty(by_place),
-            np.empty(by_place), np.empty(by_place, kind),
+            short, levels.documents.astype(dtype), levels.of_document.astype(dtype), np.empty(by_place),
+            np.empty(by_place), np.empty(by_place, dtype),
         )  # fmt: skip
-        self._room = PerThread(
-            lambda: (*np.empty((4, longest)), np.empty(longest, kind), np.empty(levels.most + 1, np.int64))
+        self._buffers = PerThread(
+            lambda: (*np.empty((4, longest)), np.empty(longest, dtype), np.empty(levels.most + 1, np.int64))
         )
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""
         self._call(scores, None, xi, gradient, first, end)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
         """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
-        if not self._squared:
+        if not self._hinges.squared:
             super().curve(scores, direction, product, first, end)
         self._call(scores, direction, self._xi, product, first, end)
 
     def torch_loss(self, device: Device) -> TorchLoss | None:
         """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
-        hinges = self._named
+        hinges = self._hinges
         if len(hinges.weights):
             return None
         return TorchPairHinges.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
@@ -127,7 +127,7 @@ class PreparedPairs(PreparedLoss):
     def diagonal(self, scores: FloatArray) -> FloatArray:
         """Return the diagonal of the generalised Hessian at the scores."""
         # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.
-        if not self._squared:
+        if not self._hinges.squared:
             super().diagonal(scores)
         counts, starts = self.levels.counts, np.repeat(self.levels.of_query[:-1], self.levels.counts)
         rank = np.arange(len(starts)) - starts
@@ -142,6 +142,6 @@ class PreparedPairs(PreparedLoss):
     def _call(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:
-        work = (*self._lists, *self._room())
+        work = (*self._lists, *self._buffers())
         for kernel in self._kernels:
-            kernel(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)
+            kernel(scores, self._layout, self._hinge_arrays, work, direction, (xi, out), first, end)

@@ -13,9 +13,10 @@ import numpy as np
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import PartialOrder, Scale
+from marginrank.losses.ideal_ranking import MeasureLoss
 from marginrank.losses.oracles.grade_levels import Levels, by_level
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
-from marginrank.measures import Measure, RankedGrades, parse_measure
+from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.base import parse_trainable
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
@@ -24,7 +25,7 @@ from marginrank.typing import FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]
 Numerator: TypeAlias = Literal["levels", "documents", "bound"]
-#: The longest list whose rankings are gone through one by one: 7! = 5040.
+#: Maximum length of a list whose rankings are all enumerated: 7! = 5040.
 LONGEST_LIST: Final = 7
 
 
@@ -46,8 +47,8 @@ class PairwiseHinge(Loss):
     Herbrich, Graepel and Obermayer (2000) and Joachims (KDD 2002) for power 1, Lee and Lin (2014) for power 2. For a
     pair exactly at its margin, the derivative is 0.
 
-    Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is quick
-    where the order has changed little since the evaluation before, and O(n log L) for the sums; O(n L) with
+    Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is fast
+    if the order has changed little since the last evaluation, and O(n log L) for the sums; O(n L) with
     ``rank_weights``. So does a product with the generalised Hessian of the squared hinge, in which every pair inside
     its margin counts 2 and every other pair 0.
 
@@ -55,11 +56,11 @@ class PairwiseHinge(Loss):
         power: 1 for the hinge, 2 for the squared hinge.
         normalize: ``pairs`` divides by the number of pairs of different grade, so ξ is a mean; ``none`` leaves the sum;
             ``largest`` multiplies the sum by μ_q = max_q' #pairs(q') / #pairs(q), the query weight of Cao et al. (SIGIR
-            2006), over the queries that the loss is bound to: all queries weigh as much as the one with the most pairs.
+            2006), over the queries that the loss is prepared for: all weigh as much as the query with most pairs.
         margin: By how much the better document of a pair should score higher.
         rank_weights: τ, the weight of each pair of a better and a worse grade, of Cao et al. (SIGIR 2006), the
             SVM-IR-QP of Le and Smola (2008) §6.3: a mapping from (better, worse) to a number from 0 on. All pairs of
-            grades that meet in a query need a weight; `NDCGPairwiseHinge` finds them. By default every pair weighs 1.
+            grades that meet in a query need a weight; `NDCGPairwiseHinge` computes them. By default all weigh 1.
 
     >>> xi, gradient = PairwiseHinge()([2, 1, 0], [0.5, 0.0, 0.25])   # (0.5 + 0.75 + 1.25) / 3
     >>> xi.round(4).tolist(), (3 * gradient).tolist()
@@ -101,18 +102,18 @@ class PairwiseHinge(Loss):
         levels = _by_grade(judged.grades, judged.offsets)
         kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), NO_WEIGHTS
         if self.rank_weights is not None:
-            kinds, weights = _weight_table(self.rank_weights, levels)
+            kinds, weights = _weights_by_grade(self.rank_weights, levels)
         heights, scales = np.zeros(len(levels.gains)), _scales(self.normalize, levels.pairs)
         margins = np.full(len(scales), float(self.margin))
         return PreparedPairs(levels, Hinges(heights, kinds, weights, scales, margins, self.power == 2))
 
 
-def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Levels) -> tuple[IntArray, FloatArray]:
-    """Which row of the table each level takes, and the table of weights by better and worse grade."""
+def _weights_by_grade(rank_weights: Mapping[tuple[float, float], float], levels: Levels) -> tuple[IntArray, FloatArray]:
+    """Return the row of the weights for each level, and the weights by better and worse grade."""
     named = np.unique(np.array([grade for pair in rank_weights for grade in pair], dtype=np.float64))
-    table = np.full((len(named), len(named)), np.nan)
+    weights = np.full((len(named), len(named)), np.nan)
     for pair, weight in rank_weights.items():
-        table[tuple(np.searchsorted(named, pair))] = weight
+        weights[tuple(np.searchsorted(named, pair))] = weight
     query = np.repeat(np.arange(len(levels.counts)), levels.counts)
     judged = levels.ordered[query]
     unknown = np.setdiff1d(levels.gains[judged], named)
@@ -122,19 +123,19 @@ def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Lev
     ones = np.ones(int(judged.sum()), dtype=np.int64)
     seen = sp.csr_array((ones, (query[judged], kinds[judged])), shape=(len(levels.counts), len(named)))
     worse, better = np.nonzero(np.triu((seen.T @ seen).toarray(), 1))
-    missing = np.flatnonzero(np.isnan(table[better, worse]))
+    missing = np.flatnonzero(np.isnan(weights[better, worse]))
     if len(missing):
         lacking = f"({named[better[missing[0]]]:g}, {named[worse[missing[0]]]:g})"
         raise DataError(f"rank_weights has no weight for {lacking}, grades that meet in a query; add it")
-    return kinds, table
+    return kinds, weights
 
 
 @dataclass(frozen=True, repr=False)
 class NDCGPairwiseHinge(Loss):
     """SVM-IR-QP of Cao et al. (SIGIR 2006): a pairwise hinge that weights pairs by the NDCG they cost.
 
-    `PairwiseHinge` with the τ of `ndcg_weights` in the queries that it is bound to. Cao et al. multiply the sum over
-    the pairs of a query by μ_q, the most pairs of any query over its own; the mean over the pairs is the same with
+    `PairwiseHinge` with the τ of `ndcg_weights` for the queries that it is prepared for. Cao et al. multiply the sum
+    over the pairs of a query by μ_q, the most pairs of any query over its own; the mean over the pairs is the same with
     another C.
 
     >>> xi, gradient = NDCGPairwiseHinge()([1, 0, 0], [0.0, 0.0, 0.0])     # τ · 1
@@ -148,7 +149,7 @@ class NDCGPairwiseHinge(Loss):
         return "ndcg"
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
-        """Find the weights."""
+        """Compute the weights."""
         return PairwiseHinge(rank_weights=ndcg_weights(judged.grades, judged.offsets))._prepare(judged)
 
 
@@ -167,14 +168,14 @@ def ndcg_weights(grades: FloatArray, offsets: IntArray) -> dict[tuple[float, flo
     """
     losses: dict[tuple[float, float], list[float]] = {}
     for start, stop in pairwise(offsets.tolist()):
-        own = -np.sort(-grades[start:stop])
-        gain, discount = exp2(own), log2(len(own))
-        kinds, level = np.unique(own, return_inverse=True)
+        ideal = -np.sort(-grades[start:stop])
+        gain, discount = exp2(ideal), log2(len(ideal))
+        kinds, level = np.unique(ideal, return_inverse=True)
         means = np.bincount(level, discount) / np.maximum(np.bincount(level), 1)
         for worse, better in combinations(range(len(kinds)), 2):
             lost = (exp2(kinds[[better]]) - exp2(kinds[[worse]]))[0] * (means[better] - means[worse])
             losses.setdefault((float(kinds[better]), float(kinds[worse])), []).append(lost / float(gain @ discount))
-    return {pair: float(np.mean(own)) for pair, own in losses.items()}
+    return {pair: float(np.mean(lost)) for pair, lost in losses.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +186,7 @@ class PositionHinge(Loss):
     labels y = 1 + the number of different higher grades in the query. As m/y_i − m/y_j − (s_i − s_j) = (s_j − m/y_j) −
     (s_i − m/y_i), it is a hinge of margin 0 at the scores s − m/y, and costs the same O(n log n).
 
-    The paper says that ξ bounds the number of pairs with s_i < s_j (Definition 2). That holds where every margin is at
+    The paper says that ξ bounds the number of pairs with s_i < s_j (Definition 2). That holds if every margin is at
     least 1. The smallest, of the two worst of r levels, is m/(r(r − 1)), so it holds for m ≥ r(r − 1): for two levels
     with m = r, for more it does not.
 
@@ -220,7 +221,7 @@ class PositionHinge(Loss):
 
 
 @dataclass(frozen=True, repr=False)
-class ListHinge(Loss):
+class ListHinge(MeasureLoss):
     """The listwise hinge that sums over all rankings instead of taking the largest; for lists of at most 7 documents.
 
     ξ = Σ_{y ≠ y*} max(0, Δ(y) − (a(y*) − a(y))·s) over all n! rankings, Riezler and De Bona (2009) Definition 3, where
@@ -241,16 +242,11 @@ class ListHinge(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse_trainable(self.measure)
-
-    @property
-    def criterion(self) -> str:
-        """The measure of Δ."""
-        return str(parse_measure(self.measure))
+        parse_trainable(self.parsed_measure)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
-        """Go through all rankings of each pattern of grades that occurs."""
-        measure, grades, offsets = parse_measure(self.measure), judged.grades, judged.offsets
+        """Enumerate all rankings of each pattern of grades that occurs."""
+        measure, grades, offsets = self.parsed_measure, judged.grades, judged.offsets
         lengths = np.diff(offsets)
         if lengths.max(initial=0) > LONGEST_LIST:
             query = int(np.argmax(lengths > LONGEST_LIST))
@@ -272,10 +268,10 @@ class _PreparedList(PreparedLoss):
         self._terms = {}
         for query in np.flatnonzero(self.active).tolist():
             places = slice(self.offsets[query], self.offsets[query + 1])
-            own, own_level = grades[levels.documents[places]], level[places]
-            pattern = (tuple(own.tolist()), tuple((own_level - own_level[0]).tolist()))
+            query_grades, query_levels = grades[levels.documents[places]], level[places]
+            pattern = (tuple(query_grades.tolist()), tuple((query_levels - query_levels[0]).tolist()))
             if pattern not in known:
-                known[pattern] = _deltas(measure, own), _coefficients(own_level)
+                known[pattern] = _deltas(measure, query_grades), _coefficients(query_levels)
             self._terms[query] = known[pattern]
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -284,15 +280,15 @@ class _PreparedList(PreparedLoss):
             xi[query], gradient[documents] = 0.0, 0.0
             if self.active[query]:
                 deltas, coefficients = self._terms[query]
-                slopes = self._scales[query] * (coefficients - coefficients[0])
-                terms = deltas + slopes @ scores[documents]
+                gradients = self._scales[query] * (coefficients - coefficients[0])
+                terms = deltas + gradients @ scores[documents]
                 violated = terms > 0
-                xi[query], gradient[documents] = terms[violated].sum(), slopes[violated].sum(axis=0)
+                xi[query], gradient[documents] = terms[violated].sum(), gradients[violated].sum(axis=0)
 
 
 @cache
 def _rankings(n: int) -> IntArray:
-    """All rankings of n documents, the documents in their order first, as the document at each rank.
+    """Return all rankings of n documents, the documents in their order first, as the document at each rank.
 
     >>> _rankings(2).tolist()
     [[0, 1], [1, 0]]
@@ -301,7 +297,7 @@ def _rankings(n: int) -> IntArray:
 
 
 def _deltas(measure: Measure, grades: FloatArray) -> FloatArray:
-    """Δ of all rankings of documents that are in an ideal order."""
+    """Return Δ of all rankings of documents that are in an ideal order."""
     rankings = _rankings(len(grades))
     offsets = np.arange(len(rankings) + 1, dtype=np.int64) * len(grades)
     ranked = grades[rankings].ravel()
@@ -310,7 +306,7 @@ def _deltas(measure: Measure, grades: FloatArray) -> FloatArray:
 
 
 def _coefficients(level: IntArray) -> FloatArray:
-    """φpo of all rankings, before it is scaled: documents of other levels after a document, less those before it."""
+    """Return unscaled φpo of all rankings: documents of other levels after a document, less those before it."""
     ranks = np.argsort(_rankings(len(level)), axis=1)
     sides = np.sign(ranks[:, None, :] - ranks[:, :, None])
     return np.asarray((sides * (level[:, None] != level)).sum(axis=2), dtype=np.float64)

@@ -19,12 +19,12 @@ from marginrank.typing import FloatArray, IntArray
 class ScoreRisk:
     """Mean loss over the queries with an order, as a function of the scores of their documents.
 
-    For scorers that are trained in stages: they need slopes by the scores, of all queries or of some.
+    For scorers that are trained in stages: they need the gradient with respect to scores, of all queries or of some.
 
     >>> from marginrank.losses import StructuredLoss
     >>> risk = ScoreRisk(StructuredLoss("auc"), Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1]))
-    >>> value, slopes = risk(np.array([0.25, 0.0, 3.0]))
-    >>> value, slopes.tolist()
+    >>> value, gradient = risk(np.array([0.25, 0.0, 3.0]))
+    >>> value, gradient.tolist()
     (0.5, [-2.0, 2.0, 0.0])
 
     Args:
@@ -35,19 +35,19 @@ class ScoreRisk:
 
     def __init__(self, loss: Loss, queries: Queries, n_jobs: int | None = None) -> None:
         self.queries, self.loss = queries, loss.prepare(queries)
-        #: Share of each query in the risk.
+        #: Weight of each query in the risk.
         self.weights = self.loss.shares(queries.query_weights)
         #: Scores that the documents have before training.
         self.start = np.zeros(queries.n_documents)
         self._n_jobs = n_jobs
         n = queries.n_documents
-        self._scores, self._slopes, self._xi = np.zeros(n), np.zeros(n), np.zeros(len(queries))
+        self._scores, self._gradient, self._xi = np.zeros(n), np.zeros(n), np.zeros(len(queries))
 
     def starting_at(self, scores: FloatArray) -> ScoreRisk:
         """Return the same risk for training that starts at other scores."""
-        other = copy(self)
-        other.start = scores
-        return other
+        risk = copy(self)
+        risk.start = scores
+        return risk
 
     @property
     def active(self) -> IntArray:
@@ -56,34 +56,34 @@ class ScoreRisk:
 
     @property
     def at_zero(self) -> float:
-        """The risk where all scores are equal."""
+        """The risk if all scores are equal."""
         return self(np.zeros(self.queries.n_documents))[0]
 
     def __call__(self, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Return the risk and its slope by each score."""
-        xi, slopes = self.loss(scores, self._n_jobs)
-        return float(self.weights @ xi), slopes * np.repeat(self.weights, self.queries.lengths)
+        """Return the risk and its gradient with respect to the scores."""
+        xi, gradient = self.loss(scores, self._n_jobs)
+        return float(self.weights @ xi), gradient * np.repeat(self.weights, self.queries.lengths)
 
     def rows(self, numbers: IntArray) -> IntArray:
         """Return the documents of some queries, one query after the other."""
         return rows_of(self.queries.offsets, numbers)
 
     def batch(self, numbers: IntArray, scores: FloatArray) -> tuple[float, FloatArray]:
-        """Return the mean loss of some queries, and its slope by each of their scores.
+        """Return the mean loss of some queries, and its gradient with respect to their scores.
 
-        Over all batches of a partition into parts of the same size the mean is the risk.
+        The mean over all batches of a partition into batches of the same size is the risk.
 
         Args:
             numbers: The queries.
-            scores: Scores of their documents, in the order of `rows`.
+            scores: Scores of their documents, in the order of their rows.
         """
         rows = self.rows(numbers)
         self._scores[rows] = scores
-        parts = np.array_split(numbers, max(1, min(thread_count(self._n_jobs), len(numbers))))
-        for_each(self._evaluate, [(part,) for part in parts], self._n_jobs)
+        chunks = np.array_split(numbers, max(1, min(thread_count(self._n_jobs), len(numbers))))
+        for_each(self._evaluate, [(chunk,) for chunk in chunks], self._n_jobs)
         shares = self.weights[numbers] * (len(self.active) / max(1, len(numbers)))
-        slopes = self._slopes[rows] * np.repeat(shares, self.queries.lengths[numbers])
-        return float(shares @ self._xi[numbers]), slopes
+        gradient = self._gradient[rows] * np.repeat(shares, self.queries.lengths[numbers])
+        return float(shares @ self._xi[numbers]), gradient
 
     def in_torch(self, device: Device) -> TorchScoreRisk | None:
         """Return the same risk for scores on a PyTorch device; None if the loss is not computed there."""
@@ -92,7 +92,7 @@ class ScoreRisk:
 
     def _evaluate(self, numbers: IntArray) -> None:
         for number in numbers.tolist():
-            self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)
+            self.loss.evaluate(self._scores, self._xi, self._gradient, number, number + 1)
 
 
 class TorchScoreRisk:
@@ -135,5 +135,5 @@ def check_curvature(loss: Loss, curvature: str) -> None:
         raise ValueError(f"{loss} is not smooth, so it has no Hessian; use curvature='gradient'")
 
 
-#: What the gradients of a leaf are divided by: their absolute values, or the diagonal of the Hessian.
+#: Divisor of the gradients of a leaf: their absolute values, or the diagonal of the Hessian.
 Curvature: TypeAlias = Literal["gradient", "hessian"]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.losses.base import Judgements, PreparedLoss
-from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
 from marginrank.losses.ideal_ranking import IdealLoss
 from marginrank.losses.modified_wta import PreparedPerQuery
 from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, FirstRelevantTable, Sorter, Violations
@@ -16,13 +16,13 @@ from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
 from marginrank.losses.oracles.rank_sums import Credits, tabulate_credits
 from marginrank.losses.oracles.slack_frontier_kernel import FrontierTask
-from marginrank.measures import Measure, parse_measure
+from marginrank.measures import Measure
 from marginrank.typing import FloatArray, IntArray
 
-#: Logarithms of the smallest and largest weight of the loss that the search tries, and how often it halves them.
-SMALLEST: Final = -14.0
-LARGEST: Final = 14.0
-ROUNDS: Final = 22
+#: Logarithms of the smallest and largest weight of the loss in the search, and its number of bisections.
+MIN_LOG_WEIGHT: Final = -14.0
+MAX_LOG_WEIGHT: Final = 14.0
+BISECTIONS: Final = 22
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +37,7 @@ class SlackLoss(IdealLoss):
       states that keeps all ways to reach one that no other beats in both Δ and margin (see ``frontier_kernel``).
 
     Longer lists are searched along the rankings that are best for some weight λ of the loss, argmax λΔ + a·s. Along
-    these the product has one peak, on the side of larger λ while 1 + (a − a*)·s > λΔ, so halving finds it. Rankings
+    these the product has one peak, on the side of larger λ while 1 + (a − a*)·s > λΔ, so bisection finds it. Rankings
     inside the hull of (Δ, a·s) are not seen: the result is a lower bound of ξ, and `PreparedLoss.exact` says so. The
     table in ``docs/losses.md`` has how often it is ξ itself.
 
@@ -58,27 +58,19 @@ class SlackLoss(IdealLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        oracle_for(self.measure, self.feature_map)
-        if isinstance(parse_map(self.feature_map), FirstRelevant):
+        oracle_for(self.parsed_measure, self.parsed_map)
+        if isinstance(self.parsed_map, FirstRelevant):
             raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
         if not self.convex:
             raise ValueError("slack rescaling with ideal='scores' has no known majorant; choose 'random' or 'rows'")
 
-    def _map(self) -> FeatureMap:
-        return parse_map(self.feature_map)
-
     @property
     def exact(self) -> bool:
-        """For reciprocal rank; for other measures it depends on the queries, and `PreparedLoss.exact` tells."""
-        return parse_measure(self.measure).first_only
-
-    @property
-    def criterion(self) -> str:
-        """The measure of Δ."""
-        return str(parse_measure(self.measure))
+        """Whether the measure is reciprocal rank; for others it depends on the queries, see `PreparedLoss.exact`."""
+        return self.parsed_measure.first_only
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
-        """Choose for each query between clusters, states and the search."""
+        """Choose for each query between enumeration of values, dynamic programming and the search."""
         problem = self._problem(judged)
         if _has_few_values(problem):
             return _PreparedClusters(problem, self._ideal_ranks(problem.levels, judged))
@@ -91,8 +83,8 @@ class SlackLoss(IdealLoss):
         return PreparedPerQuery(kinds, judged)
 
     def _problem(self, judged: Judgements) -> ArgmaxProblem:
-        measure = parse_measure(self.measure)
-        return ArgmaxProblem(measure, self._map(), by_level(measure, judged.grades, judged.offsets))
+        levels = by_level(self.parsed_measure, judged.grades, judged.offsets)
+        return ArgmaxProblem(self.parsed_measure, self.parsed_map, levels)
 
     def _prepare_frontier(self, judged: Judgements) -> PreparedLoss:
         problem = self._problem(judged)
@@ -104,7 +96,7 @@ class SlackLoss(IdealLoss):
 
 
 def _count_states(problem: ArgmaxProblem) -> FloatArray:
-    """Ways to place some documents of each level, for each query."""
+    """Return the number of ways to place some documents of each level, for each query."""
     levels = problem.levels
     sizes = np.diff(levels.offsets).astype(np.float64)
     if problem.measure.sums_over_ranks and problem.measure.depth is not None:
@@ -172,7 +164,7 @@ class _PreparedFrontier(_PreparedRescaled):
 
     @property
     def exact(self) -> bool:
-        """Unless some evaluation ran out of labels, which scores far from random would have to bring about."""
+        """Whether no evaluation ran out of labels, which takes adversarial scores."""
         return bool(self._complete.all())
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -207,25 +199,25 @@ class _PreparedSearch(_PreparedRescaled):
         query = np.repeat(np.arange(end - first), np.diff(self.offsets[first : end + 1]))
         documents, scale = self._sorter.documents[places], self.problem.scales[queries][query]
         reach = np.bincount(query, scale * np.abs(ordered.scores[places]), minlength=end - first)
-        low = np.full(end - first, SMALLEST)
-        high = LARGEST + np.log1p(reach * np.abs(self.problem.profile).max(initial=0.0))
-        for _ in range(ROUNDS):
+        low = np.full(end - first, MIN_LOG_WEIGHT)
+        high = MAX_LOG_WEIGHT + np.log1p(reach * np.abs(self.problem.profile).max(initial=0.0))
+        for _ in range(BISECTIONS):
             weights = np.exp((low + high) / 2.0)
             self._weights[queries] = weights
             self._rank(self._weights, first, end)
             ranks = np.where(self.active[queries][query], self._violations.ranks[places], ideal)
-            slopes = scale * (self.problem.profile[ranks] - self.problem.profile[ideal])
-            slack = 1.0 + np.bincount(query, slopes * ordered.scores[places], minlength=end - first)
+            difference = scale * (self.problem.profile[ranks] - self.problem.profile[ideal])
+            slack = 1.0 + np.bincount(query, difference * ordered.scores[places], minlength=end - first)
             delta = np.where(self.active[queries], self._violations.deltas[queries] / weights, 0.0)
             better = delta * slack > xi[queries]
             xi[queries][better] = (delta * slack)[better]
             changed = better[query]
-            gradient[documents[changed]] = (delta[query] * slopes)[changed]
+            gradient[documents[changed]] = (delta[query] * difference)[changed]
             middle, more_loss_pays = (low + high) / 2.0, slack > weights * delta
             low, high = np.where(more_loss_pays, middle, low), np.where(more_loss_pays, high, middle)
 
     def _ideal_places(self, first: int, end: int) -> IntArray:
-        """Rank in y* of the document at each place."""
+        """Return the rank in y* of the document at each place."""
         places = slice(self.offsets[first], self.offsets[end])
         if len(self._ideal):
             return self._ideal[self._sorter.documents[places]]

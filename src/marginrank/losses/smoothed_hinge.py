@@ -1,17 +1,17 @@
-"""The structured hinge with its maximum over interleavings made smooth by entropy."""
+"""The structured hinge, smoothed by entropy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from marginrank.losses.base import Judgements, PreparedLoss
-from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
 from marginrank.losses.ideal_ranking import IdealLoss
 from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, Sorter
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
 from marginrank.losses.oracles.rank_sums import tabulate_credits
-from marginrank.measures import Measure, parse_measure
+from marginrank.measures import Measure
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -35,24 +35,16 @@ class SmoothedHinge(IdealLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        oracle_for(self.measure, self.feature_map)
+        oracle_for(self.parsed_measure, self.parsed_map)
         if not self.temperature > 0:
             raise ValueError(f"the temperature is {self.temperature}; it must be above 0")
-        if isinstance(parse_map(self.feature_map), FirstRelevant):
+        if isinstance(self.parsed_map, FirstRelevant):
             raise ValueError("the smoothed hinge is there for the feature maps po and dorm, not for mrr")
-
-    def _map(self) -> FeatureMap:
-        return parse_map(self.feature_map)
-
-    @property
-    def criterion(self) -> str:
-        """The measure of Δ."""
-        return str(parse_measure(self.measure))
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and tabulate the credits."""
-        measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        problem = ArgmaxProblem(measure, feature_map, by_level(measure, judged.grades, judged.offsets))
+        measure = self.parsed_measure
+        problem = ArgmaxProblem(measure, self.parsed_map, by_level(measure, judged.grades, judged.offsets))
         if problem.levels.counts.max(initial=0) > 2:
             raise ValueError(f"{measure} tells more than two levels apart in some query; the smoothed hinge takes two")
         return _PreparedSmoothed(problem, self.temperature, self._ideal_ranks(problem.levels, judged))

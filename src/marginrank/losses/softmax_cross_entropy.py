@@ -1,4 +1,4 @@
-"""Losses that are smooth in the scores."""
+"""The cross entropy of softmax distributions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, PreparedLoss, SmoothLoss
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.softmax_cross_entropy import TorchSoftmax
-from marginrank.measures.gains import GAINS, Gain
+from marginrank.measures.gains import Gain, check_gain, gains_of
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, repr=False)
-class SoftmaxCrossEntropy(Loss):
+class SoftmaxCrossEntropy(SmoothLoss):
     """Cross entropy of two distributions over the documents of a query, one of the grades and one of the scores.
 
     ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_s the softmax of the scores. Queries whose gains are all the
     same have ξ = 0.
 
     Args:
-        gain: What P_g is made of: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        gain: Gains that define P_g: ``linear`` (the grades), ``exp2`` (2^g − 1), ``binary`` (g ≥ 1), or
+            a tuple with those of grades 0, 1, 2, ...
         divergence: Subtract the entropy of P_g. This gives the Kullback-Leibler divergence, with the same derivative
             and minimum 0.
         target: ``softmax`` makes P_g the softmax of the gains: ListNet with top-one probabilities, Cao et al. (ICML
@@ -44,19 +45,13 @@ class SoftmaxCrossEntropy(Loss):
     divergence: bool = False
     target: Literal["softmax", "share"] = "softmax"
 
-    @property
-    def smooth(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def criterion(self) -> str:
-        """NDCG, which uses graded relevance."""
-        return "ndcg"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_gain(self.gain)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
-        """Work out the distribution that the grades give."""
-        offsets, gains = judged.offsets, GAINS[self.gain](judged.grades)
+        """Compute the distribution of the grades."""
+        offsets, gains = judged.offsets, gains_of(self.gain, judged.grades)
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         log_target = _TARGETS[self.target](gains, query, offsets)
         return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
@@ -93,7 +88,7 @@ class _PreparedSoftmax(PreparedLoss):
 
 
 def _log_share(gains: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
-    """Logarithm of the share of each document in the gains of its query; −inf for none.
+    """Return the logarithm of the share of each document in the gains of its query; −inf for none.
 
     >>> _log_share(np.array([1.0, 0.0, 3.0]), np.array([0, 0, 0]), np.array([0, 3])).round(4).tolist()
     [-1.3863, -inf, -0.2877]
@@ -118,7 +113,7 @@ def varied(values: FloatArray, offsets: IntArray) -> BoolArray:
 
 
 def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
-    """Logarithm of the softmax inside each query, with the largest value taken off so that nothing overflows.
+    """Return the logarithm of the softmax inside each query; the maximum is subtracted, so nothing overflows.
 
     >>> _log_softmax(np.array([1000.0, 1000.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])).round(4).tolist()
     [-0.6931, -0.6931, 0.0]

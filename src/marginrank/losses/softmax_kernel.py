@@ -9,9 +9,9 @@ from marginrank.runtime.kernels import njit
 
 @njit()
 def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the softmax of the scores from ``start`` to ``stop``; return what its logarithm takes off, in two parts.
+    """Write the softmax of the scores from ``start`` to ``stop``; return the maximum, and the logarithm of the sum.
 
-    The largest score is taken off first, so that nothing overflows, and what all scores share drowns nothing.
+    The maximum is subtracted first, so that nothing overflows.
     """
     largest = scores[start]
     for document in range(start, stop):
@@ -27,14 +27,14 @@ def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
 
 @njit()
 def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: ignore[no-untyped-def]
-    """Write the slacks and derivatives of queries ``first`` to ``end``: Σ P_g·(constant − log P_s), and P_s − P_g.
+    """Write the slacks and gradient of queries ``first`` to ``end``: Σ P_g·(constant − log P_s), and P_s − P_g.
 
     Args:
-        lists: Where queries begin, and which count.
+        lists: Offsets of the queries, and which count.
         target: P_g of each document.
-        constant: What is added to −log P_s of each document: log P_g for the divergence.
+        constant: Added to −log P_s of each document: log P_g for the divergence.
         scores: By document.
-        slacks: Slacks by query and derivatives by document.
+        slacks: Slacks by query and gradient by document.
         first: First query.
         end: The query after the last.
     """
@@ -54,7 +54,7 @@ def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: 
 
 @njit()
 def curve_softmax(lists, scores, direction, product, first, end):  # type: ignore[no-untyped-def]
-    """Write (diag P − P Pᵀ)·v = P∘(v − P·v): what is left of the direction v once its mean under P is taken off."""
+    """Write (diag P − P Pᵀ)·v = P∘(v − P·v), for the direction v."""
     offsets, active = lists
     for query in range(first, end):
         start, stop, mean = offsets[query], offsets[query + 1], 0.0

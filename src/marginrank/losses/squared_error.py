@@ -1,4 +1,4 @@
-"""Losses of documents on their own."""
+"""Squared errors of scores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, PreparedLoss, SmoothLoss
 from marginrank.losses.softmax_cross_entropy import varied
-from marginrank.measures.gains import GAINS, Gain
+from marginrank.measures.gains import Gain, check_gain, gains_of
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, repr=False)
-class SquaredError(Loss):
+class SquaredError(SmoothLoss):
     """Regression on the grades: ξ = the mean over the documents of a query of ½(s_i − g_i)².
 
     The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query counts, also if all its documents have
@@ -24,44 +24,34 @@ class SquaredError(Loss):
     ([0.3125], [-0.5, 0.25])
     """
 
-    @property
-    def smooth(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def criterion(self) -> str:
-        """NDCG, which uses graded relevance."""
-        return "ndcg"
-
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Keep the grades."""
-        wanted = np.array(judged.grades, dtype=np.float64)
-        return PreparedSquares(wanted, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
+        target = np.array(judged.grades, dtype=np.float64)
+        return PreparedSquares(target, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
 
 
 class PreparedSquares(PreparedLoss):
     """Squared errors of the documents of given queries.
 
     Args:
-        wanted: What scores should be, by document.
-        offsets: Where queries begin.
+        target: Target score, by document.
+        offsets: Start of each query, and end of the last.
         active: Queries that count.
         centered: Whether the mean error of a query does not count.
     """
 
-    def __init__(self, wanted: FloatArray, offsets: IntArray, active: BoolArray, *, centered: bool) -> None:
+    def __init__(self, target: FloatArray, offsets: IntArray, active: BoolArray, *, centered: bool) -> None:
         lengths = np.diff(offsets)
         self.offsets, self.active = offsets, active
-        self._wanted, self._centered = wanted, centered
-        self._share = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
-        self._lists = offsets, self._share
+        self._target, self._centered = target, centered
+        self._weights = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
+        self._lists = offsets, self._weights
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""
         from marginrank.losses.squared_error_kernel import squared_loss  # noqa: PLC0415
 
-        squared_loss(self._lists, self._wanted, self._centered, scores, (xi, gradient), first, end)
+        squared_loss(self._lists, self._target, self._centered, scores, (xi, gradient), first, end)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         """Write the Hessian of queries ``first`` to ``end``, times the direction."""
@@ -71,11 +61,11 @@ class PreparedSquares(PreparedLoss):
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the diagonal of the Hessian."""
-        return np.asarray(self._share * (1.0 - self._share)) if self._centered else self._share
+        return np.asarray(self._weights * (1.0 - self._weights)) if self._centered else self._weights
 
 
 @dataclass(frozen=True, repr=False)
-class SquaredDifferences(Loss):
+class SquaredDifferences(SmoothLoss):
     """Regression on differences of gains: ξ = the mean over ordered pairs of ¼((s_i − s_j) − (g_i − g_j))².
 
     This is half the variance of the errors s_i − g_i inside a query, so it costs no more than `SquaredError`, which
@@ -83,7 +73,8 @@ class SquaredDifferences(Loss):
     Cossock and Zhang (2006), who regress on gains for that reason. Queries whose gains are all the same have ξ = 0.
 
     Args:
-        gain: Gains of grades: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        gain: Gains of grades: ``linear`` (the grades), ``exp2`` (2^g − 1), ``binary`` (g ≥ 1), or a tuple with
+            those of grades 0, 1, 2, ...
         unit: Number that the gains are divided by.
 
     >>> xi, gradient = SquaredDifferences()([2, 0], [1.0, 0.5])       # errors −1 and 0.5: ½·0.75²
@@ -100,18 +91,9 @@ class SquaredDifferences(Loss):
         super().__post_init__()
         if not 0 < self.unit < np.inf:
             raise ValueError(f"unit is {self.unit}; give a positive number")
-
-    @property
-    def smooth(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def criterion(self) -> str:
-        """NDCG, which uses graded relevance."""
-        return "ndcg"
+        check_gain(self.gain)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Compute the gains."""
-        gains = GAINS[self.gain](judged.grades) / self.unit
+        gains = gains_of(self.gain, judged.grades) / self.unit
         return PreparedSquares(gains, judged.offsets, varied(gains, judged.offsets), centered=True)

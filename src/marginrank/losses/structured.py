@@ -9,7 +9,7 @@ import numpy as np
 
 from marginrank.losses.assignment_loss import PreparedGroups, takes_groups
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
-from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
 from marginrank.losses.ideal_ranking import TwoBoundLoss
 from marginrank.losses.oracles.average_precision import pair_costs
 from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, Sorter, Violations
@@ -17,11 +17,11 @@ from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import PAIRS, Oracle, oracle_for
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.losses.torch.base import TorchLoss
-from marginrank.measures import Measure, parse_measure
+from marginrank.measures import Measure
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.
+#: ``auto`` ranks one document of each group if queries have groups; ``ignore`` ranks all documents.
 Groups: TypeAlias = Literal["auto", "ignore"]
 
 
@@ -39,8 +39,8 @@ class StructuredLoss(TwoBoundLoss):
     at most one document among these ranks, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"`` ranks
     every document. Other measures and maps ignore groups in training.
 
-    y* does not depend on the scores by default, otherwise the hinge would not be convex; ``ideal`` and ``seed`` say how
-    its ties are broken, see `IdealLoss`.
+    y* does not depend on the scores by default, otherwise the hinge would not be convex; ``ideal`` and ``seed``
+    break its ties, see `IdealLoss`.
 
     >>> xi, gradient = StructuredLoss("auc", "po")([1, 0], [0.25, 0.0])       # max(0, 1 - 2·0.25)
     >>> xi.tolist(), gradient.tolist()
@@ -54,24 +54,16 @@ class StructuredLoss(TwoBoundLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        oracle_for(self.measure, self.feature_map)
-
-    @property
-    def criterion(self) -> str:
-        """The measure of Δ."""
-        return str(parse_measure(self.measure))
-
-    def _map(self) -> FeatureMap:
-        return parse_map(self.feature_map)
+        oracle_for(self.parsed_measure, self.parsed_map)
 
     def uses_groups(self, groups: AnyArray | None) -> bool:
-        """Whether rankings are restricted to one document of each of these groups."""
-        wanted = self.groups == "auto" and groups is not None
-        return wanted and takes_groups(parse_measure(self.measure), parse_map(self.feature_map))
+        """Return whether rankings are restricted to one document of each of these groups."""
+        applies = self.groups == "auto" and groups is not None
+        return applies and takes_groups(self.parsed_measure, self.parsed_map)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and choose the oracle."""
-        measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
+        measure, feature_map = self.parsed_measure, self.parsed_map
         if self.uses_groups(judged.groups):
             return PreparedGroups(measure, feature_map, self.bound, judged, self._ties(judged), self.ideal)
         problem = ArgmaxProblem(measure, feature_map, by_level(measure, judged.grades, judged.offsets))
@@ -106,7 +98,7 @@ class PreparedStructured(PreparedLoss):
         self._weights = np.ones(len(self.active))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""
         self._sorter.sort(scores, first, end)
         self._rank(self._weights, first, end)
         tight, slacks = self.bound == "tight", (xi, gradient)
@@ -118,13 +110,13 @@ class PreparedStructured(PreparedLoss):
             return None
         return self.oracle.torch_loss(self.problem, self._ideal, device)
 
-    def profile_slope(self, weights: FloatArray) -> FloatArray:
-        """Return the derivative of Σ weight·ξ by A at each rank, for the scores that all queries were evaluated at.
+    def profile_gradient(self, weights: FloatArray) -> FloatArray:
+        """Return the derivative of Σ weight·ξ with respect to A at each rank, for the scores of the last evaluation.
 
         >>> loss = StructuredLoss("p@1", "dorm").prepare([1, 0])
         >>> loss([0.0, 0.5])[0].round(4).tolist()                        # 1 + (A(0) − A(1))·(0.5 − 0)
         [1.1464]
-        >>> loss.profile_slope(np.ones(1)).tolist()
+        >>> loss.profile_gradient(np.ones(1)).tolist()
         [0.5, -0.5]
         """
         ordered, levels = self._sorter.sorted, self.problem.levels

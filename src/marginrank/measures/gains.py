@@ -13,8 +13,8 @@ from marginrank.errors import DataError, FractionalGradesWarning
 from marginrank.measures.base import Measure
 from marginrank.typing import FloatArray
 
-#: The functions below, by name.
-Gain: TypeAlias = Literal["exp2", "linear", "binary"]
+#: A function below by name, or the gains of grades 0, 1, 2, ...
+Gain: TypeAlias = Literal["exp2", "linear", "binary"] | tuple[float, ...]
 Discount: TypeAlias = Literal["log2", "letor"]
 #: Above this grade, sums of 2^g overflow.
 LARGEST_EXPONENT: Final = 1000
@@ -70,9 +70,41 @@ def reciprocal(n: int) -> FloatArray:
     return np.asarray(1.0 / np.arange(1.0, n + 1.0))
 
 
-GAINS: Final[Mapping[Gain, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
+GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
 
 DISCOUNTS: Final[Mapping[Discount, Callable[[int], FloatArray]]] = {"log2": log2, "letor": letor}
+
+
+def gains_of(gain: Gain, grades: FloatArray) -> FloatArray:
+    """Return the gain of each grade.
+
+    >>> gains_of("exp2", np.array([0.0, 2.0])).tolist(), gains_of((0, 1, 5), np.array([0.0, 2.0])).tolist()
+    ([0.0, 3.0], [0.0, 5.0])
+    """
+    if isinstance(gain, str):
+        return GAINS[gain](grades)
+    top = len(gain) - 1
+    outside = ~np.isin(grades, np.arange(top + 1))
+    if outside.any():
+        raise DataError(
+            f"grade {grades[outside][0]:g} has no gain; the table {'|'.join(f'{g:g}' for g in gain)} is for the grades "
+            f"0 to {top}: give a gain for every grade of the data"
+        )
+    return np.asarray(gain, dtype=np.float64)[grades.astype(np.intp)]
+
+
+def check_gain(gain: Gain) -> None:
+    """Refuse tables of gains that do not begin with 0, decrease or are 0 throughout.
+
+    >>> check_gain((0, 3, 1))
+    Traceback (most recent call last):
+    ValueError: gain is (0, 3, 1); give the gains of grades 0, 1, 2, ...: finite, from 0 on, never decreasing
+    """
+    if isinstance(gain, str):
+        return
+    table = np.asarray(gain, dtype=np.float64)
+    if not (len(table) and table[0] == 0 < table[-1] < np.inf and np.all(np.diff(table) >= 0)):
+        raise ValueError(f"gain is {gain}; give the gains of grades 0, 1, 2, ...: finite, from 0 on, never decreasing")
 
 
 def check_grades(measures: Iterable[Measure], grades: FloatArray, *, stacklevel: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""Named methods: which loss, scorer and solver make them, the baselines, and how they are trained."""
+"""Presets, and the baselines."""
 
 from marginrank.runtime.lazy_imports import attach
 

@@ -1,4 +1,4 @@
-"""Methods by name: what each minimises, as data."""
+"""Presets: named methods, each with its loss or baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marginrank.runtime.text import suggest
 from marginrank.training.tight_bound import BoundChoice, Tight
 
 _CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
-#: What is trained where nothing is asked for.
+#: The default method.
 DEFAULT: Final = "svmmap"
 
 
@@ -50,7 +50,7 @@ class Preset:
 
     @property
     def kind(self) -> str:
-        """``loss``, or ``baseline`` for methods that are trained in their own way."""
+        """``loss``, or ``baseline`` for methods with their own training."""
         return "loss" if isinstance(self.make(self.cut or 1), Loss) else "baseline"
 
 
@@ -61,7 +61,7 @@ _DORM = "Le, Smola (2008)"
 
 
 def _combo(k: int) -> tuple[Loss, ...]:
-    """MAP, NDCG and MRR, the last with its own map; Chakrabarti et al. (KDD 2008) §3.7 leaves the maps open."""
+    """Return losses of MAP, NDCG and MRR, the last with φmrr; Chakrabarti et al. (KDD 2008) §3.7 name no maps."""
     return StructuredLoss("ap"), StructuredLoss(f"ndcg@{k}"), StructuredLoss(f"rr@{k}", "mrr")
 
 
@@ -137,7 +137,7 @@ _LOSSES: Final = (
 
 @cache
 def _baseline_presets() -> tuple[Preset, ...]:
-    """Return the presets that the modules of the folder ``baselines`` name, in a tuple ``PRESETS`` each."""
+    """Return the ``PRESETS`` of all modules of the folder ``baselines``."""
     modules = load_modules("marginrank.methods.baselines")
     return tuple(preset for module in modules for preset in getattr(module, "PRESETS", ()))
 
@@ -149,11 +149,13 @@ def all_presets() -> dict[str, Preset]:
 
 @dataclass(frozen=True)
 class ResolvedMethod:
-    """What to train: a loss or a baseline, and the preset it came from."""
+    """A loss or a baseline to train, and the preset it came from."""
 
     trained: Loss | Baseline
     preset: str | None = None
     bound: BoundChoice = "auto"
+    #: The measure that it is evaluated with; None for its own.
+    judged_by: str | None = None
 
     @property
     def loss(self) -> Loss | None:
@@ -167,8 +169,8 @@ class ResolvedMethod:
 
     @property
     def criterion(self) -> str:
-        """The measure, or mix of measures, that the method is judged by."""
-        return self.trained.criterion
+        """The measure, or mix of measures, that the method is evaluated with."""
+        return self.judged_by or self.trained.criterion
 
 
 def parse_preset(name: str) -> ResolvedMethod:
@@ -196,7 +198,7 @@ def parse_preset(name: str) -> ResolvedMethod:
 
 
 def parse_method(spec: str | Measure | Loss | Baseline) -> ResolvedMethod:
-    """Parse what to train: a preset, a measure or mix of measures, a loss, or a baseline, or the spelling of one.
+    """Parse a method: a preset, a measure or mix of measures, a loss or a baseline, or the spelling of one.
 
     >>> parse_method("ndcg@10 + 0.5*ap").criterion
     'ndcg@10 + 0.5*ap'

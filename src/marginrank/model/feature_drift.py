@@ -15,14 +15,14 @@ from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_named, plain
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: Samples of queries that the noise is estimated from.
+#: Number of samples of queries to estimate the noise from.
 _SAMPLES: Final = 1_000
-#: Chance that any feature is called moved although none has; by simulation it is 1 to 2 %, as samples vary too little.
+#: Probability that a feature is reported although none has moved; 1 to 2 % by simulation, as samples vary too little.
 _LEVEL: Final = 0.005
-#: Queries below which samples of them say nothing about noise.
+#: Minimum number of queries to estimate noise from.
 LEAST_QUERIES: Final = 20
-#: Clusters that are resampled; of more queries, some are resampled together.
-_MOST_CLUSTERS: Final = 1_000
+#: Maximum number of clusters that are resampled; more queries share clusters.
+_MAX_CLUSTERS: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FeatureDrift:
     """How one feature has moved.
 
     Args:
-        feature: What it is called.
+        feature: Name of the feature.
         distance: Largest difference of the two distribution functions, from 0 to 1.
         noise: Largest distance to expect if nothing has moved; None with too few queries to tell.
         moved: Whether the distance is above the noise, and large enough to matter.
@@ -39,9 +39,9 @@ class FeatureDrift:
         median_now: Median now.
         missing_before: Share of documents without a value at training.
         missing_now: The same now.
-        score_change: Of a feature that has moved: standard deviation of what this does to scores within a query,
-            relative to that of the scores; None if the model cannot score the data.
-        first_changed: Share of the queries that have another first document because of it.
+        score_change: If it has moved, standard deviation of the effect on scores within a query, relative to that of
+            the scores; None if the model cannot score the data.
+        first_changed: Share of the queries with another first document because of it.
     """
 
     feature: str
@@ -67,8 +67,8 @@ class Drift:
         n_documents: Number of documents.
         least: Smallest distance that counts as moved.
         enough: Whether there are enough queries to tell a move from noise.
-        score_change: What all moved features together do to scores, as in `FeatureDrift`.
-        first_changed: Share of the queries that have another first document because of them.
+        score_change: Effect of all moved features together on scores, as in `FeatureDrift`.
+        first_changed: Share of the queries with another first document because of them.
     """
 
     features: tuple[FeatureDrift, ...]
@@ -82,11 +82,11 @@ class Drift:
     @property
     def moved(self) -> tuple[FeatureDrift, ...]:
         """The features that have moved."""
-        return tuple(one for one in self.features if one.moved)
+        return tuple(feature for feature in self.features if feature.moved)
 
     @property
     def verdict(self) -> str:
-        """What came of it, in a sentence."""
+        """The result in a sentence."""
         if not self.enough:
             few = count(self.n_queries, "query", "queries")
             return f"{few}: too few to tell a move from noise; give at least {LEAST_QUERIES}"
@@ -100,14 +100,14 @@ class Drift:
     def to_frame(self) -> Any:
         """Return a pandas frame with one row per feature."""
         return data_frame(
-            {name: [getattr(one, name) for one in self.features] for name in FeatureDrift.__annotations__}
+            {name: [getattr(feature, name) for feature in self.features] for name in FeatureDrift.__annotations__}
         )
 
     def table(self, top: int | None = None) -> list[list[str]]:
-        """Return rows of text, with a head: features that have moved, and others up to so many in all."""
-        shown = [one for at, one in enumerate(self.features) if one.moved or top is None or at < top]
+        """Return rows of text under a header: features that have moved, and the first ``top`` features."""
+        shown = [feature for rank, feature in enumerate(self.features) if feature.moved or top is None or rank < top]
         heads = ["feature", "distance", "noise", "median", "now", "missing", "now", "change", "scores", "first"]
-        return [heads, *([one.feature, *_cells(one)] for one in shown)]
+        return [heads, *map(_table_row, shown)]
 
     def __repr__(self) -> str:
         documents = count(self.n_documents, "document")
@@ -117,7 +117,7 @@ class Drift:
         return ResultTable(self.table(), right=range(1, 7), note=repr(self)).html()
 
 
-def _cells(one: FeatureDrift) -> list[str]:
+def _table_row(drift: FeatureDrift) -> list[str]:
     def figure(value: float | None) -> str:
         return "" if value is None else f"{value:.4g}"
 
@@ -125,15 +125,16 @@ def _cells(one: FeatureDrift) -> list[str]:
         return "" if value is None else f"{100 * value:.1f} %"
 
     return [
-        f"{one.distance:.3f}",
-        "" if one.noise is None else f"{one.noise:.3f}",
-        figure(one.median_before),
-        figure(one.median_now),
-        share(one.missing_before),
-        share(one.missing_now),
-        one.change if one.moved else "",
-        share(one.score_change),
-        share(one.first_changed),
+        drift.feature,
+        f"{drift.distance:.3f}",
+        "" if drift.noise is None else f"{drift.noise:.3f}",
+        figure(drift.median_before),
+        figure(drift.median_now),
+        share(drift.missing_before),
+        share(drift.missing_now),
+        drift.change if drift.moved else "",
+        share(drift.score_change),
+        share(drift.first_changed),
     ]
 
 
@@ -146,19 +147,19 @@ def compare_features(
     least: float = 0.1,
     random_state: int | None = 0,
 ) -> Drift:
-    """Compare the features of later queries with those of training, and tell which have moved.
+    """Compare the features of later queries with those of training, and return which have moved.
 
     The distance of a feature is that of Kolmogorov and Smirnov: the largest difference of the two distribution
     functions over documents, with a missing value as the largest. Documents of a query are not independent, so noise is
     estimated by drawing whole queries with replacement: if nothing has moved, all distances are below their noise in
-    98 to 99 % of the cases. A feature has moved if its distance is above its noise and at least ``least``. What the
-    move does to scores is seen by scoring the documents again, with values mapped back to the quantiles of training.
+    98 to 99 % of the cases. A feature has moved if its distance is above its noise and at least ``least``. The
+    effect on scores is measured by scoring the documents again, with values mapped back to the quantiles of training.
 
     Args:
         quantiles: The distributions at training.
         names: Names of the features at training, if they had any.
-        queries: Later queries, judged or not; where features have names, others may be among them, in any order.
-        score: Returns the scores of documents.
+        queries: Later queries, judged or not; features with names may be in any order, with others among them.
+        score: Function that returns the scores of documents.
         least: Smallest distance that counts as moved.
         random_state: Seed of the samples of queries.
 
@@ -179,36 +180,38 @@ def compare_features(
     n_occupied = int(np.count_nonzero(queries.lengths))
     entries, enough = _entries(quantiles, queries, least, random_state), n_occupied >= LEAST_QUERIES
     effects = _Effects(quantiles, queries, score)
-    moved = [number for number, one in enumerate(entries) if one.moved]
+    moved = [number for number, entry in enumerate(entries) if entry.moved]
     for number in moved:
         change, first = effects.of([number])
         entries[number] = replace(entries[number], score_change=change, first_changed=first)
     together = effects.of(moved) if moved else (None, None)
-    entries.sort(key=lambda one: -one.distance)
+    entries.sort(key=lambda entry: -entry.distance)
     return Drift(tuple(entries), len(queries), queries.n_documents, least, enough, *together)
 
 
 def _entries(
     quantiles: FeatureQuantiles, queries: Queries, least: float, random_state: int | None
 ) -> list[FeatureDrift]:
-    """Compare every feature, in the order of the features."""
+    """Return the drift of every feature, in the order of the features."""
     X, n_queries = queries.dense(), int(np.count_nonzero(queries.lengths))
     samples = _Samples.draw(queries, random_state) if n_queries >= LEAST_QUERIES else None
-    found = [_distance(_Cuts.of(quantiles, feature), X[:, feature], samples) for feature in range(queries.n_features)]
+    distances = [
+        _distance(_Cuts.of(quantiles, feature), X[:, feature], samples) for feature in range(queries.n_features)
+    ]
     noise: list[float] | None = None
-    if samples is not None and found:
-        noise = _noise(np.stack([deviations for _, deviations in found]), n_queries, quantiles).tolist()
+    if samples is not None and distances:
+        noise = _noise(np.stack([deviations for _, deviations in distances]), n_queries, quantiles).tolist()
     entries = []
-    for number, (gaps, _) in enumerate(found):
-        one = _described(queries.feature_labels[number], gaps, X[:, number], quantiles, number)
-        own = None if noise is None else noise[number]
-        moved = own is not None and one.distance > own and one.distance >= least
-        entries.append(replace(one, noise=own, moved=moved))
+    for number, (gaps, _) in enumerate(distances):
+        entry = _entry(queries.feature_labels[number], gaps, X[:, number], quantiles, number)
+        level = None if noise is None else noise[number]
+        moved = level is not None and entry.distance > level and entry.distance >= least
+        entries.append(replace(entry, noise=level, moved=moved))
     return entries
 
 
 def _in_order(queries: Queries, names: Sequence[str] | None, n_features: int) -> Queries:
-    """Return queries with the features of training in their order, by name where both have names."""
+    """Return queries with the features in the order of training, by name if both have names."""
     given = queries.feature_names
     if given is None or names is None:
         if queries.n_features != n_features:
@@ -228,7 +231,7 @@ def _in_order(queries: Queries, names: Sequence[str] | None, n_features: int) ->
 
 
 class _Samples(NamedTuple):
-    """Samples of queries with replacement: how often each cluster of queries is in each, and how many documents."""
+    """Samples of queries with replacement: the count of each cluster of queries in each, and documents per cluster."""
 
     clusters: IntArray
     weights: FloatArray
@@ -239,12 +242,12 @@ class _Samples(NamedTuple):
         rng = np.random.default_rng(random_state)
         cluster_of = np.empty(len(queries), dtype=np.int64)
         # By id, so that the noise does not depend on the order of rows.
-        cluster_of[np.argsort(queries.query_ids)] = rng.permutation(len(queries)) % min(_MOST_CLUSTERS, len(queries))
-        clusters = np.repeat(cluster_of, queries.lengths)
+        cluster_of[np.argsort(queries.query_ids)] = rng.permutation(len(queries)) % min(_MAX_CLUSTERS, len(queries))
+        clusters = cluster_of[queries.query_of_row]
         sizes = np.bincount(clusters, minlength=int(cluster_of.max()) + 1).astype(np.float64)
         n = len(sizes)
         weights = rng.multinomial(n, np.full(n, 1 / n), size=_SAMPLES).astype(np.float64)
-        # A sample of queries without documents says nothing.
+        # Replace samples without documents.
         weights[weights @ sizes == 0] = 1.0
         return cls(clusters, weights, sizes)
 
@@ -257,14 +260,14 @@ class _Cuts(NamedTuple):
 
     @classmethod
     def of(cls, quantiles: FeatureQuantiles, feature: int) -> _Cuts:
-        # In float32, so that numbers that were read in another precision are still the same.
+        # In float32, so that numbers read in another precision are equal.
         values, first, n_equal = np.unique(_single(quantiles.values[feature]), return_index=True, return_counts=True)
         last = first + n_equal - 1
         shares = np.stack([quantiles.below[feature, first], quantiles.at_most[feature, last]], axis=1)
         return cls(values, shares.ravel().astype(np.float64))
 
     def codes(self, column: AnyArray) -> IntArray:
-        """Count the points of the distribution function that each value lies beyond; NaN lies beyond all."""
+        """Return the number of points of the distribution function below each value; NaN is above all."""
         single = _single(column)
         return np.searchsorted(self.values, single, side="left") + np.searchsorted(self.values, single, side="right")
 
@@ -281,23 +284,23 @@ def _distance(cuts: _Cuts, column: AnyArray, samples: _Samples | None) -> tuple[
     if samples is None:
         return now - cuts.before, np.zeros(0)
     n_clusters = len(samples.sizes)
-    table = np.bincount(samples.clusters * (n_points + 1) + codes, minlength=n_clusters * (n_points + 1))
-    counts = np.cumsum(table.reshape(n_clusters, n_points + 1)[:, :n_points], axis=1, dtype=np.float64)
+    histograms = np.bincount(samples.clusters * (n_points + 1) + codes, minlength=n_clusters * (n_points + 1))
+    counts = np.cumsum(histograms.reshape(n_clusters, n_points + 1)[:, :n_points], axis=1, dtype=np.float64)
     drawn = samples.weights @ counts / (samples.weights @ samples.sizes)[:, None]
     return now - cuts.before, np.abs(drawn - now).max(axis=1)
 
 
 def _noise(deviations: FloatArray, n_queries: int, quantiles: FeatureQuantiles) -> FloatArray:
-    """Return the distance that no feature exceeds by chance, but rarely, from deviations of samples."""
+    """Return the distance that features rarely exceed by chance, from deviations of samples."""
     spread = np.sqrt((deviations**2).mean(axis=1))
     relative = deviations / np.where(spread > 0, spread, 1.0)[:, None]
     largest = float(np.quantile(relative.max(axis=0), 1.0 - _LEVEL))
-    # The training queries are a sample too; and n samples of n things vary by (n − 1) / n of what they should.
-    both = (1.0 + n_queries / max(quantiles.n_queries, 1)) * n_queries / (n_queries - 1)
-    return np.asarray(spread * largest * np.sqrt(both))
+    # The training queries are a sample too, and samples of n queries have (n − 1) / n of the variance.
+    factor = (1.0 + n_queries / max(quantiles.n_queries, 1)) * n_queries / (n_queries - 1)
+    return np.asarray(spread * largest * np.sqrt(factor))
 
 
-def _described(name: str, gaps: FloatArray, column: AnyArray, quantiles: FeatureQuantiles, number: int) -> FeatureDrift:
+def _entry(name: str, gaps: FloatArray, column: AnyArray, quantiles: FeatureQuantiles, number: int) -> FeatureDrift:
     missing_before, missing_now = float(quantiles.missing[number]), float(np.isnan(column).mean())
     present = column[~np.isnan(column)]
     return FeatureDrift(
@@ -314,7 +317,7 @@ def _described(name: str, gaps: FloatArray, column: AnyArray, quantiles: Feature
 
 
 def _change(gaps: FloatArray, missing: float) -> str:
-    """Say how a distribution has moved, from the differences of the distribution functions, now minus before.
+    """Return how a distribution has moved, from the differences of the distribution functions, now minus before.
 
     >>> _change(np.array([-0.1, -0.2, -0.1]), 0.0), _change(np.array([0.2, -0.2]), 0.0), _change(np.array([-0.3]), 0.3)
     ('larger', 'wider', 'missing more often')
@@ -329,13 +332,13 @@ def _change(gaps: FloatArray, missing: float) -> str:
 
 
 class _Effects:
-    """What moved features do to scores: documents are scored again with values that are moved back.
+    """Effects of moved features on scores: documents are scored again with values mapped back to training.
 
-    A value at a share u of the data becomes the value at the share u of the training documents, so that order stays.
+    The u-quantile of the data becomes the u-quantile of the training documents, so that order is preserved.
     """
 
     def __init__(self, quantiles: FeatureQuantiles, queries: Queries, score: Callable[[Queries], FloatArray]) -> None:
-        self.quantiles, self.queries, self.score = quantiles, queries, score
+        self.quantiles, self.queries, self.score = quantiles, queries.grouped, score
         self._scores: FloatArray | None = None
 
     def of(self, features: Sequence[int]) -> tuple[float | None, float | None]:
@@ -346,18 +349,16 @@ class _Effects:
             X = np.array(self.queries.dense(), dtype=np.float64)
             for feature in features:
                 X[:, feature] = self._moved_back(X[:, feature], feature)
-            other = self.score(self.queries.with_features(X, self.queries.feature_names))
+            moved_back = self.score(self.queries.with_features(X, self.queries.feature_names))
         except DataError:
-            # Such as values that are missing now, and that the model does not take.
+            # Such as missing values that the model does not accept.
             return None, None
-        change, spread = self._within(self._scores - other), self._within(self._scores)
+        change, spread = self._within(self._scores - moved_back), self._within(self._scores)
         several = np.flatnonzero(self.queries.lengths > 1)
         offsets = self.queries.offsets
-        firsts = [
-            np.argmax(self._scores[offsets[q] : offsets[q + 1]]) != np.argmax(other[offsets[q] : offsets[q + 1]])
-            for q in several.tolist()
-        ]
-        return change / spread if spread > 0 else None, float(np.mean(firsts)) if firsts else None
+        slices = [slice(offsets[query], offsets[query + 1]) for query in several.tolist()]
+        changed = [np.argmax(self._scores[rows]) != np.argmax(moved_back[rows]) for rows in slices]
+        return change / spread if spread > 0 else None, float(np.mean(changed)) if changed else None
 
     def _moved_back(self, column: FloatArray, feature: int) -> FloatArray:
         present = ~np.isnan(column)
@@ -370,7 +371,7 @@ class _Effects:
         return np.where(present, back, np.nan)
 
     def _within(self, values: FloatArray) -> float:
-        """Return the standard deviation around the mean of each query."""
-        query = np.repeat(np.arange(len(self.queries)), self.queries.lengths)
+        """Return the standard deviation around the means of the queries."""
+        query = self.queries.query_of_row
         means = np.bincount(query, values, len(self.queries)) / np.maximum(self.queries.lengths, 1)
         return float(np.sqrt(np.mean((values - means[query]) ** 2)))

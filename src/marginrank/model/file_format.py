@@ -1,4 +1,4 @@
-"""The model file: a `container` of the model's arrays under everything that is known of it."""
+"""The model file: a header of plain values and the arrays of the model, in safetensors layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
@@ -19,22 +19,29 @@ from marginrank.typing import AnyArray, FloatArray
 if TYPE_CHECKING:
     from marginrank.solvers.solution import Solution
 
-#: How a file name of a model ends.
+#: Suffix of model files.
 SUFFIX: Final = ".safetensors"
 _MODELS: Final = Family("marginrank", "model file", "copy it again or save the model again")
 
 
 def write_model(
-    path: str | Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], *, overwrite: bool = True
+    path: str | Path,
+    kind: str,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
+    *,
+    overwrite: bool = True,
+    private: bool = False,
 ) -> None:
-    """Write a model file, whole or not at all.
+    """Write a model file atomically.
 
     Args:
         path: The file to write; its folder has to exist.
-        kind: What the file holds, such as ``ranker``.
+        kind: Kind of the model, such as ``ranker``.
         header: Plain JSON values; numbers are finite.
         arrays: Arrays by name.
-        overwrite: Replace a file of that name instead of refusing it.
+        overwrite: Whether to replace an existing file.
+        private: Let only its owner read and write a new file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,46 +50,46 @@ def write_model(
     >>> kind, header["C"], arrays["theta"].tolist()
     ('ranker', 2.0, [0.5, -1.0])
     """
-    write_array_file(path, _MODELS, kind, header, arrays, overwrite=overwrite)
+    write_array_file(path, _MODELS, kind, header, arrays, overwrite=overwrite, private=private)
 
 
 def is_model(path: Path) -> bool:
-    """Tell a model file by how it begins."""
+    """Return whether a file begins like a model file."""
     if path.is_dir() or not path.exists():
         return False
     with open_input(path) as file:
         return _MODELS.begins(file.read(208))
 
 
-def holds(path: str | Path) -> str:
-    """Return what kind of model a file holds, such as ``ranker``, by its header alone."""
+def model_kind(path: str | Path) -> str:
+    """Return the kind of the model in a file, such as ``ranker``, from its header alone."""
     return read_array_file(path, _MODELS).kind
 
 
-def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
-    """Read a model file: what kind it is of, its header, and its arrays by name.
+def read_model(path: str | Path, file: BinaryIO | None = None) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
+    """Read a model file, which may be open already: its kind, its header, and its arrays by name.
 
     Raises:
         FileNotFoundError: There is no such file.
         DataError: It is not a model file, it is damaged, or a newer marginrank wrote it.
     """
-    content = read_array_file(path, _MODELS, mapped=False)
+    content = read_array_file(path, _MODELS, mapped=False, file=file)
     if content.damaged():
         raise DataError("damaged model file (an array does not match its digest); copy it again", path=path)
     return content.kind, content.header, {name: np.array(array) for name, array in content.arrays.items()}
 
 
 class reading_model:  # noqa: N801
-    """Turn whatever goes wrong with the content of a file into a `DataError` with its path."""
+    """Turn errors about the content of a file into a `DataError` with its path."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Enter the context."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Name the file."""
+        """Add the path of the file to an error."""
         if isinstance(error, DataError):
             raise error.at(self.path) from None
         if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
@@ -90,12 +97,12 @@ class reading_model:  # noqa: N801
             raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)
 
 
-#: Lists and objects of a header within each other; what marginrank writes has fewer than ten.
-_DEEPEST: Final = 50
-#: How far a lower bound may lie above the objective by rounding.
+#: Maximum depth of a header; those that marginrank writes have fewer than ten levels.
+_MAX_DEPTH: Final = 50
+#: Relative rounding error by which a lower bound may exceed the objective.
 _ROUNDING: Final = 1e-6
-#: What values of a dataclass may be, by how its fields are declared.
-_DECLARED: Final[Mapping[str, tuple[type, ...]]] = {
+#: Types of the fields of a dataclass, by their annotation.
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "str": (str,),
     "str | None": (str, NoneType),
     "int": (int,),
@@ -117,7 +124,7 @@ def check_values(header: Any) -> None:
     ValueError: the header has a number beyond 1.8e308
     """
     level = [header]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         for value in level:
             if isinstance(value, int) and abs(value) > _LARGEST:
                 raise ValueError("the header has a number beyond 1.8e308")
@@ -128,36 +135,35 @@ def check_values(header: Any) -> None:
             for inner in (value.values() if isinstance(value, dict) else value)
         ]
     if level:
-        raise ValueError(f"the header is nested more than {_DEEPEST} deep")
+        raise ValueError(f"the header is nested more than {_MAX_DEPTH} deep")
 
 
 _LARGEST: Final = int(np.finfo(np.float64).max)
 
 
 def check_record(record: Any) -> None:
-    """Refuse fields of a dataclass that are not of the type declared."""
-    for one in fields(record):
-        value = getattr(record, one.name)
-        kinds = _DECLARED[str(one.type)]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise ValueError(f"{one.name} is {value!r}; it has to be {one.type}")
+    """Refuse fields of a dataclass that do not have the declared type."""
+    for field in fields(record):
+        value, types = getattr(record, field.name), _TYPES[str(field.type)]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise ValueError(f"{field.name} is {value!r}; it has to be {field.type}")
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse numbers of things below 0."""
+    """Refuse negative counts."""
     for name, n in counts.items():
         if n < 0:
             raise ValueError(f"{n} {name}")
 
 
 def check_first_feature(number: Any) -> None:
-    """Refuse what no format numbers its first feature with."""
+    """Refuse a number of the first feature other than 0 and 1."""
     if type(number) is not int or number not in (0, 1):
         raise ValueError(f"{number!r} is not the number of a first feature")
 
 
 def check_theta(theta: AnyArray, n_parameters: int) -> None:
-    """Refuse parameters of another type or number than a form has, and such that are not finite."""
+    """Refuse parameters of another type or number than the form has, and values that are not finite."""
     if theta.dtype != np.float64:
         raise ValueError(f"parameters are of type {theta.dtype}, not float64")
     if theta.shape != (n_parameters,):
@@ -181,14 +187,14 @@ def check_certificate(solution: Solution) -> None:
 
 
 def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
-    # An objective that is not finite has no bound but -inf.
+    # The only bound of an objective that is not finite is -inf.
     with np.errstate(invalid="ignore"):
         above = dual > primal + _ROUNDING * (1.0 + np.abs(primal))
     return bool(((dual == -np.inf) | (np.isfinite(primal) & ~above)).all())
 
 
 def check_scale(scale: FloatArray, weights: AnyArray | None) -> None:
-    """Refuse scales below 0, and scales of 0 for every feature that has a weight: the scores would all be equal."""
+    """Refuse negative scales, and scale 0 for all features with a weight: all scores would be equal."""
     if (scale < 0).any():
         raise ValueError(f"the scale of column {int(np.argmax(scale < 0))} is below 0")
     if weights is not None and weights.any() and not (scale * (weights != 0)).any():
@@ -196,7 +202,7 @@ def check_scale(scale: FloatArray, weights: AnyArray | None) -> None:
 
 
 def check_selection(selection: Any) -> None:
-    """Refuse what is not the table of a `tune`."""
+    """Refuse anything but the table of a `tune`."""
     if not isinstance(selection, dict):
         raise ValueError("the selection is not a table")
     candidates, chosen = selection["candidates"], selection["chosen"]
@@ -209,9 +215,9 @@ def check_selection(selection: Any) -> None:
 
 
 def _check_candidates(candidates: Sequence[Any]) -> None:
-    for number, one in enumerate(candidates):
-        if not isinstance(one, dict) or one.keys() != candidates[0].keys():
+    for number, candidate in enumerate(candidates):
+        if not isinstance(candidate, dict) or candidate.keys() != candidates[0].keys():
             raise ValueError(f"candidate {number} of the selection has other entries than the first")
         for name in _FIGURES:
-            if isinstance(one[name], bool) or not isinstance(one[name], int | float):
-                raise ValueError(f"{name} of candidate {number} is {one[name]!r}, which is not a number")
+            if isinstance(candidate[name], bool) or not isinstance(candidate[name], int | float):
+                raise ValueError(f"{name} of candidate {number} is {candidate[name]!r}, which is not a number")

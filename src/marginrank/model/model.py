@@ -1,4 +1,4 @@
-"""The model: everything that is needed to score, explain, describe and save a trained ranker."""
+"""The model: a trained ranker that scores, explains, describes and saves itself."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class TrainingRecord:
     """How a model was trained.
 
     Args:
-        measure: The measure, or mix of measures, that the model is judged by.
+        measure: The measure, or mix of measures, that the model is evaluated by.
         trained: The loss that was minimised, or the baseline.
-        preset: The name that was asked for, if any.
+        preset: The name of the preset, if any.
         bound: The bound that was minimised; None for a baseline.
         solver: The solver that was used; None for a baseline.
         weighting: How queries were weighted.
@@ -94,7 +94,7 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a model was trained on: counts, and a fingerprint of the data."""
+    """Counts and fingerprint of the training data."""
 
     queries: int
     documents: int
@@ -117,15 +117,15 @@ class Model:
         solution: The parameters, with their certificate.
         n_features: Number of features.
         method: How the model was trained.
-        provenance: What it was trained on.
+        provenance: Counts and fingerprint of the training data.
         feature_names: Names of the features, if they had any.
         first_feature: Number of the first feature, if they had none.
         scaling: Name of the scaling; None if there is none.
         scaler: The fitted scaling.
         health: How well the loss fits the data; None for a baseline.
         selection: The table of `tune`, if it chose the parameters, as plain values.
-        stream: What is needed to go on with more queries; None if that is impossible.
-        quantiles: How the features were distributed over the training documents; None for sparse features.
+        stream: State for training on more queries; None if that is impossible.
+        quantiles: Quantiles of the features over the training documents; None for sparse features.
     """
 
     form: Form
@@ -154,7 +154,7 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the features are called: their names or, without names, their numbers in the training data."""
+        """Names of the features or, without names, their numbers in the training data."""
         return feature_labels(self.feature_names, self.n_features, self.first_feature)
 
     @property
@@ -183,8 +183,8 @@ class Model:
             group: Instead of ``qid``, the number of consecutive rows of each query.
             n_jobs: Number of threads; all cores by default.
         """
-        features = X.X if isinstance(X, Queries) else X
         self._check_columns(X)
+        features = X.X if isinstance(X, Queries) else X
         if sp.issparse(features):
             self.check(X)
             return check_scores(self.form.score(self.theta, self._scaled_sparse(features), n_jobs))
@@ -207,7 +207,7 @@ class Model:
         query: each row sums to the score of the document minus that mean. With a reference, each row sums to the
         difference of two scores, and explains why one document is ranked above the other.
 
-        For linear and additive models, the contribution of a feature is its part of the score, less the part in the
+        For linear and additive models, the contribution of a feature is its term of the score, minus that of the
         reference. For trees, it is the Shapley value; see `marginrank.scorers.boosted.shapley_values`.
 
         Args:
@@ -229,10 +229,10 @@ class Model:
             if not 0 <= reference < n:
                 raise DataError(f"there is no document {reference} among {n} to compare with; numbers start at 0")
             return self.function.contributions(scaled, scaled[reference : reference + 1])
-        parts = np.empty((n, self.n_features))
+        contributions = np.empty((n, self.n_features))
         for rows in _rows_of_queries(X, n, qid, group):
-            parts[rows] = self.function.contributions(scaled[rows], scaled[rows])
-        return parts
+            contributions[rows] = self.function.contributions(scaled[rows], scaled[rows])
+        return contributions
 
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive model."""
@@ -245,13 +245,13 @@ class Model:
     def _queries_of(
         self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
     ) -> tuple[IntArray, IntArray | None]:
-        """Return where queries begin and, if the scaling goes by query and rows have to move, the row of each place."""
+        """Return the offsets of queries and, if the scaling is by query and rows are not grouped, the order of rows."""
         if isinstance(X, Queries):
-            return np.unique(X.offsets), None
+            return np.unique(X.query_offsets), X.order if self.needs_queries else None
         if qid is None and group is None:
             if self.needs_queries and X.shape[0]:
                 raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
-            return np.unique([0, X.shape[0]]), None
+            return np.array([0, X.shape[0]] if X.shape[0] else [0]), None
         _, offsets, order = group_rows(X.shape[0], qid, group)
         return np.unique(offsets), order if self.needs_queries else None
 
@@ -260,7 +260,7 @@ class Model:
         return filled if self.scaler is None else cast("Features", self.scaler.transform(cast("Any", filled)))
 
     def check(self, X: AnyQueries | Features) -> None:
-        """Refuse other columns than those that the model was trained on, and missing values that it does not take."""
+        """Refuse other columns than in training, and missing values if the model does not accept them."""
         self._check_columns(X)
         if isinstance(X, PartitionedQueries):
             X.check_finite(self.form.takes_nan, self.form.nan_advice)
@@ -268,6 +268,11 @@ class Model:
             check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
 
     def _check_columns(self, X: AnyQueries | Features) -> None:
+        if not isinstance(X, AnyQueries | np.ndarray) and not sp.issparse(X):
+            raise TypeError(
+                f"a Model takes Queries or arrays, not a {type(X).__name__}; give it to a Ranker, or convert it with "
+                "to_numpy()"
+            )
         names, n_features = (X.feature_names, X.n_features) if isinstance(X, AnyQueries) else (None, X.shape[1])
         refuse_other_columns(names, self.feature_names, "the model was trained on")
         if n_features != self.n_features:
@@ -281,7 +286,7 @@ class Model:
         """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.
 
         Raises:
-            TypeError: The scores are not made of features, as those of a Gaussian process.
+            TypeError: Features have no size in the model, such as in a Gaussian process.
         """
         sizes = self.form.sizes(self.theta)
         if not len(sizes):
@@ -297,7 +302,7 @@ class Model:
         return f"Model({method.preset or method.measure}, {self.form.kind}, {sizes}, trained on {learned_on})"
 
     def _repr_html_(self) -> str:
-        """Show the features that matter most, the largest first."""
+        """Return a table of the features, the largest first."""
         sizes = self.form.sizes(self.theta)
         order = np.argsort(-np.abs(sizes), kind="stable").tolist()
         rows = [[self.names[number], f"{sizes[number]:.4g}"] for number in order]
@@ -305,7 +310,7 @@ class Model:
         return ResultTable([heads, *rows], right=[1], note=repr(self)).html()
 
     def describe(self) -> dict[str, Any]:
-        """Return everything but the arrays as plain values, as in a model file.
+        """Return everything but the arrays as plain values, for the header of a model file.
 
         Numbers that are not finite, such as the gap of a model without a certificate, are None.
         """
@@ -383,7 +388,7 @@ class Model:
 
     @cached_property
     def function(self) -> ScoringFunction:
-        """The scoring function, which light scoring, the service and exports have too."""
+        """The scoring function, as in light scoring, the service and exports."""
         learned = () if self.scaling is None else LEARNED[self.scaling]
         parts = ModelArrays(
             form=self.form,
@@ -394,16 +399,18 @@ class Model:
             scaling=self.scaling,
             learned={name: getattr(self.scaler, name) for name in learned},
         )
-        return ScoringFunction.of(parts, self.describe())
+        function = ScoringFunction.of(parts, self.describe())
+        types = {} if self.quantiles is None else self.quantiles.value_types
+        return replace(function, value_types={function.names[feature]: kind for feature, kind in types.items()})
 
     def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
         """Write the model for another program, and a check file with documents and the scores to expect.
 
         Args:
-            target: Where it goes, such as ``onnx``, ``sql(dialect=postgresql)`` or ``solr``;
-                `marginrank.export.all_targets` has all.
+            target: The format, such as ``onnx``, ``sql(dialect=postgresql)`` or ``solr``;
+                see `marginrank.export.all_targets`.
             path: The file to write.
-            overwrite: Replace files of that name instead of refusing them.
+            overwrite: Whether to replace existing files.
         """
         from marginrank.export.export_files import export  # noqa: PLC0415
 
@@ -425,7 +432,7 @@ class Model:
         return replace(self, quantiles=feature_quantiles(queries))
 
     def drift(self, queries: Queries, *, least: float = 0.1, random_state: int | None = 0) -> Drift:
-        """Tell which features of later queries have moved since training; see `marginrank.model.compare_features`."""
+        """Return which features of later queries have moved since training; see `marginrank.model.compare_features`."""
         from marginrank.model.feature_drift import compare_features  # noqa: PLC0415
 
         if not isinstance(queries, Queries):
@@ -443,13 +450,17 @@ class Model:
         """Return the same model with the table of `tune`."""
         return replace(self, selection=selection)
 
+    def as_interrupted(self) -> Self:
+        """Return the same model, which says that Ctrl-C or a signal ended its training."""
+        return replace(self, solution=replace(self.solution, reason="interrupted"))
+
 
 def _rows_of_queries(
     X: Queries | Features, n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> list[Any]:
     """Return the rows of each query, as slices or numbers; all rows together if queries are not given."""
     if isinstance(X, Queries):
-        offsets, order = X.offsets, None
+        offsets, order = X.query_offsets, X.order
     elif qid is None and group is None:
         return [slice(None)] if n else []
     else:
@@ -459,7 +470,7 @@ def _rows_of_queries(
 
 
 def _in_given_order(values: FloatArray, order: IntArray | None) -> FloatArray:
-    """Return values of rows that were moved in the order in which the rows were given."""
+    """Return values in the original order of the rows."""
     if order is None:
         return values
     given = np.empty_like(values)

@@ -13,11 +13,11 @@ from marginrank.solvers.solution import Solution
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Make an empty matplotlib figure of so many inches, or say how to get matplotlib."""
+    """Return an empty matplotlib figure, with sizes in inches."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'marginrank[plot]'") from None
+        raise ImportError("plots need matplotlib: pip install 'marginrank[plot]'") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -33,12 +33,12 @@ def plot_selection(selection: Mapping[str, Any], path: str | Path | None = None)
     axes = figure.subplots()
     known = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
     lines: dict[str, list[Mapping[str, Any]]] = {}
-    for one in selection["candidates"]:
-        label = ", ".join(f"{name}={value}" for name, value in one.items() if name not in known)
-        lines.setdefault(label, []).append(one)
+    for candidate in selection["candidates"]:
+        label = ", ".join(f"{name}={value}" for name, value in candidate.items() if name not in known)
+        lines.setdefault(label, []).append(candidate)
     for label, line in lines.items():
-        Cs, means = [one["C"] for one in line], [one["mean"] for one in line]
-        axes.errorbar(Cs, means, [one["standard_error"] for one in line], marker="o", capsize=3, label=label or None)
+        Cs, means, errors = ([candidate[name] for candidate in line] for name in ("C", "mean", "standard_error"))
+        axes.errorbar(Cs, means, errors, marker="o", capsize=3, label=label or None)
     best = selection["candidates"][selection["chosen"]]
     axes.plot([best["C"]], [best["mean"]], "o", markersize=12, fillstyle="none", color="black", label="chosen")
     axes.set(xscale="log", xlabel="C", ylabel=selection["criterion"], title=selection["held_out"])
@@ -84,9 +84,9 @@ def plot_convergence(solution: Solution, path: str | Path | None = None) -> Any:
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     passes = [step.passes for step in solution.trace]
-    shares = [step.gap / max(abs(step.primal), 1e-300) for step in solution.trace]
-    if np.isfinite(shares).any():
-        axes.semilogy(passes, np.maximum(shares, 1e-16), marker="o")
+    gaps = [step.gap / max(abs(step.primal), 1e-300) for step in solution.trace]
+    if np.isfinite(gaps).any():
+        axes.semilogy(passes, np.maximum(gaps, 1e-16), marker="o")
         axes.set(ylabel="gap / objective")
     else:
         axes.plot(passes, [step.primal for step in solution.trace], marker="o")

@@ -1,4 +1,4 @@
-"""Scoring and ranking with a trained model, without anything that training needs.
+"""Scoring and ranking with a trained model, without the dependencies of training.
 
     from marginrank.model import scoring
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -30,23 +30,27 @@ from marginrank.scorers.form import find_form
 from marginrank.scorers.scoring_function import FusedFunction, ModelArrays, ScoringFunction
 from marginrank.typing import AnyArray, FloatArray
 
-#: Arrays that only training on streams reads.
-_OF_STREAMS: Final = ("stream.last", "stream.origin")
-#: Arrays that only a comparison with later data reads.
-_OF_DRIFT: Final = tuple(f"quantiles.{name}" for name in ("values", "at_most", "below", "n_queries"))
-#: How arrays of the scaling are named in model files.
+#: Arrays for training on streams.
+_STREAM_ARRAYS: Final = ("stream.last", "stream.origin")
+#: Arrays for comparisons with later data.
+_DRIFT_ARRAYS: Final = tuple(f"quantiles.{name}" for name in ("values", "at_most", "below", "n_queries"))
+#: Prefix of the arrays of the scaling in model files.
 SCALER: Final = "scaler."
 
 
-def load(path: str | Path) -> ScoringFunction:
+def load(path: str | Path, file: BinaryIO | None = None) -> ScoringFunction:
     """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`.
 
     Its scores are the same, bit for bit.
 
+    Args:
+        path: The model file.
+        file: Its content, if it is open already.
+
     Raises:
         DataError: The file is damaged or contradicts itself, or it holds a recommender.
     """
-    kind, header, arrays = read_model(path)
+    kind, header, arrays = read_model(path, file)
     with reading_model(path):
         if kind == "ranker":
             return ScoringFunction.of(read_parts(header, arrays), header)
@@ -61,7 +65,7 @@ def load(path: str | Path) -> ScoringFunction:
 
 
 def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> ModelArrays:
-    """Read what a model file says about scores, and refuse what contradicts itself."""
+    """Read the content of a model file that scores depend on, and refuse contradictions."""
     check_values(described)
     n_features, names, scaling = described["n_features"], described["feature_names"], described["scaling"]
     if type(n_features) is not int or n_features < 0:
@@ -77,8 +81,8 @@ def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> 
     check_theta(theta, form.n_parameters)
     if names is not None and len(names) != n_features:
         raise ValueError(f"{len(names)} feature names for {n_features} features")
-    of_training = ["theta", "trace", *([] if described["stream"] is None else _OF_STREAMS), *_OF_DRIFT]
-    unknown = sorted(set(arrays) - {*of_training, *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
+    known = ["theta", "trace", *([] if described["stream"] is None else _STREAM_ARRAYS), *_DRIFT_ARRAYS]
+    unknown = sorted(set(arrays) - {*known, *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
     if unknown:
         raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
     if "scale_" in learned:
@@ -88,7 +92,7 @@ def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> 
 
 
 def _learned(scaling: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> dict[str, FloatArray]:
-    """Return what a scaling learned, by name."""
+    """Return the learned arrays of a scaling, by name."""
     if not isinstance(scaling, str) or scaling not in LEARNED:
         raise ValueError(f"unknown scaling {scaling!r}")
     learned = {}

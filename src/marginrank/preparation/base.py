@@ -1,4 +1,4 @@
-"""`FeatureTransformer`, the base of all transformers: arrays, frames or `Queries` in, the same out."""
+"""`FeatureTransformer`, the base of all transformers of arrays, frames and `Queries`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginrank.data.arrays import common_index
 from marginrank.data.column_roles import column_names
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import features_named, refuse_other_columns
@@ -21,15 +22,15 @@ from marginrank.errors import DataError, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
-#: Offsets of the queries, and the row that each place takes where grouping moves rows.
+#: Offsets of the queries, and the order of rows if they were not grouped by query.
 Grouping: TypeAlias = tuple[IntArray, IntArray | None]
 
 
 # Not wrapped by `set_output`, which would make frames of `Queries`; `transform` wraps the rest itself.
 class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """A transformer of document features; a subclass says what to learn and how to apply it.
+    """A transformer of document features; a subclass defines what to learn and how to apply it.
 
-    Numbers are float32 or float64 and stay what they are; everything else becomes float64. NaN is a missing
+    float32 and float64 are preserved; everything else becomes float64. NaN is a missing
     value, ±inf is refused, and so is a sparse ``X`` unless the subclass takes it. The input is never written to.
     """
 
@@ -62,7 +63,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
         if isinstance(X, PartitionedQueries):
             refuse_empty(X)
             with features_named(X):
-                self._learn_in(X.partitions.derive(_features_of))
+                self._learn_partitioned(X.partitions.derive(_features_of))
             set_columns(self, X.n_features, X.feature_names)
             return self
         # On a copy, so that a fit that fails changes nothing.
@@ -80,7 +81,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
     ) -> Any:
-        """Prepare features: `Queries` come back as `Queries`, rows of an array in the order given.
+        """Transform features: `Queries` to `Queries`, and rows of an array in the order given.
 
         Args:
             X: Queries, or features with one row per document.
@@ -93,10 +94,10 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
             return X.derive(_transformed, self)
         features = self._features(X, reset=False)
         with features_named(X):
-            prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
+            transformed = self._apply(features, _grouping(X, features.shape[0], qid, group))
         if not isinstance(X, Queries):
-            return _wrap_data_with_container("transform", prepared, X, self)
-        return X.with_features(prepared, None if X.feature_names is None else self.get_feature_names_out())
+            return _wrap_data_with_container("transform", transformed, X, self)
+        return X.with_features(transformed, None if X.feature_names is None else self.get_feature_names_out())
 
     def fit_transform(
         self,
@@ -106,13 +107,13 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
     ) -> Any:
-        """Learn from the features and prepare them."""
+        """Learn from the features and transform them."""
         return self.fit(X, y, qid=qid, group=group).transform(X, qid=qid, group=group)
 
     def _learn(self, X: Any) -> None:
         raise NotImplementedError
 
-    def _learn_in(self, parts: Partitions[Features]) -> None:  # noqa: ARG002
+    def _learn_partitioned(self, parts: Partitions[Features]) -> None:  # noqa: ARG002
         """Learn from features in partitions."""
         raise DataError(f"{type(self).__name__} does not learn from partitions; use Standardize, or a scaling by query")
 
@@ -154,8 +155,8 @@ def _features_of(queries: Queries) -> Features:
 
 
 def _transformed(queries: Queries, transformer: FeatureTransformer) -> Queries:
-    prepared: Queries = transformer.transform(queries)
-    return prepared
+    transformed: Queries = transformer.transform(queries)
+    return transformed
 
 
 def refuse_empty(queries: AnyQueries) -> None:
@@ -165,7 +166,7 @@ def refuse_empty(queries: AnyQueries) -> None:
 
 
 def set_columns(estimator: Any, n_features: int, names: Sequence[str] | None) -> None:
-    """Set the number and names of the features that an estimator is fitted on."""
+    """Set the number and names of the features of a fitted estimator."""
     estimator.n_features_in_ = n_features
     vars(estimator).pop("feature_names_in_", None)
     if names is not None:
@@ -192,8 +193,9 @@ def _grouping(
     if isinstance(X, Queries):
         if qid is not None or group is not None:
             raise DataError("X is a Queries and knows its queries; pass it without qid and group")
-        return X.offsets, None
+        return X.query_offsets, X.order
     if qid is None and group is None:
         return None
-    _, offsets, rows = group_rows(n, qid, group)
-    return offsets, rows
+    common_index(X=X, qid=qid)
+    _, offsets, order = group_rows(n, qid, group)
+    return offsets, order

@@ -1,4 +1,4 @@
-"""Piecewise-constant features: which thresholds a value exceeds."""
+"""Thresholds of features, and the indicators of the thresholds that a value exceeds."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class ThresholdBins(FeatureTransformer):
     ['x0>1.0', 'x0>2.0', 'x0>3.0']
 
     Args:
-        n_thresholds: The most thresholds per feature.
+        n_thresholds: Maximum number of thresholds per feature.
         spacing: ``"mixed"``, ``"quantile"`` or ``"even"``.
-        sparse_output: Give CSR instead of a dense array. About half of the indicators are 1 under quantiles,
+        sparse_output: Return CSR instead of a dense array. About half of the indicators are 1 under quantiles,
             so CSR saves memory only for features with few large values under even spacing.
 
     Attributes:
@@ -76,7 +76,9 @@ class ThresholdBins(FeatureTransformer):
         check_spacing(self.spacing)
         if not isinstance(self.n_thresholds, Integral) or self.n_thresholds < 1:
             raise ValueError(f"n_thresholds is {self.n_thresholds!r}; give a whole number from 1 on")
-        self.thresholds_ = [place_thresholds(np.sort(values), self.n_thresholds, self.spacing) for values in X.T]
+        self.thresholds_ = [
+            place_thresholds(ColumnQuantiles.of(np.sort(values)), self.n_thresholds, self.spacing) for values in X.T
+        ]
 
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> Features:  # noqa: ARG002
         codes = np.empty(X.shape, dtype=np.int32)
@@ -88,7 +90,7 @@ class ThresholdBins(FeatureTransformer):
         return _dense_indicators(codes, sizes, X.dtype)
 
     def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> AnyArray:
-        """Names such as ``bm25>0.5``, one per output column."""
+        """Return names such as ``bm25>0.5``, one per output column."""
         names = super().get_feature_names_out(input_features)
         pairs = zip(names, self.thresholds_, strict=True)
         return np.array([f"{name}>{k!s}" for name, thresholds in pairs for k in thresholds], dtype=object)
@@ -101,7 +103,7 @@ def check_spacing(spacing: Spacing) -> None:
 
 
 def quantile_ranks(n: int, n_quantiles: int) -> IntArray:
-    """Ranks, from 0, of the k/(m+1) quantiles of n sorted values, k = 1..m: the first value with that share up to it.
+    """Return the ranks, from 0, of the k/(m+1) quantiles of n sorted values, k = 1..m.
 
     >>> quantile_ranks(10, 4).tolist()
     [1, 3, 5, 7]
@@ -112,13 +114,13 @@ def quantile_ranks(n: int, n_quantiles: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class ColumnQuantiles:
-    """What the thresholds of a feature depend on.
+    """The values of a feature that its thresholds depend on.
 
     Args:
         n: Number of values.
-        distinct: Distinct values in order; if they are not all, the least first and the two greatest last.
-        complete: Whether these are all.
-        at: The value at each rank from 0, or at those that are asked for.
+        distinct: Distinct values in order; if incomplete, the smallest first and the two largest last.
+        complete: Whether these are all distinct values.
+        at: The value at each rank from 0, or at the ranks of quantiles.
     """
 
     n: int
@@ -128,7 +130,7 @@ class ColumnQuantiles:
 
     @classmethod
     def of(cls, values: AnyArray) -> ColumnQuantiles:
-        """Look at sorted values, NaN last."""
+        """Summarise sorted values, NaN last."""
         present = values[: np.searchsorted(values, np.nan)]
         if not len(present):
             return cls(0, present, True, present)
@@ -137,23 +139,17 @@ class ColumnQuantiles:
 
     @property
     def constant(self) -> bool:
-        """Whether it has fewer than two values."""
+        """Whether it has fewer than two distinct values."""
         return len(self.distinct) < 2
 
 
-def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> AnyArray:
-    """Choose the thresholds of one feature, as `ThresholdBins` says, from its sorted training values, NaN last.
+def place_thresholds(column: ColumnQuantiles, n_thresholds: int, spacing: Spacing) -> AnyArray:
+    """Return the thresholds of one feature, as in `ThresholdBins`.
 
-    >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "even").tolist()
-    [1.0, 2.0, 3.0]
-    >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "mixed").tolist()
-    [0.0, 1.0]
+    >>> column = ColumnQuantiles.of(np.array([0.0, 1.0, 4.0, np.nan]))
+    >>> place_thresholds(column, 3, "even").tolist(), place_thresholds(column, 3, "mixed").tolist()
+    ([1.0, 2.0, 3.0], [0.0, 1.0])
     """
-    return place_in(ColumnQuantiles.of(values), n_thresholds, spacing)
-
-
-def place_in(column: ColumnQuantiles, n_thresholds: int, spacing: Spacing) -> AnyArray:
-    """Choose the thresholds of a column."""
     distinct = column.distinct
     if column.constant:
         return distinct[:0].copy()
@@ -161,21 +157,21 @@ def place_in(column: ColumnQuantiles, n_thresholds: int, spacing: Spacing) -> An
         return distinct[:-1] + 0.0
     if spacing == "mixed":
         n_even = n_thresholds // 2
-        by_quantile = place_in(column, n_thresholds - n_even, "quantile")
-        return np.unique(np.concatenate([by_quantile, place_in(column, n_even, "even")]))
-    least, below, greatest = distinct[0], distinct[-2], distinct[-1]
+        by_quantile = place_thresholds(column, n_thresholds - n_even, "quantile")
+        return np.unique(np.concatenate([by_quantile, place_thresholds(column, n_even, "even")]))
+    smallest, second, largest = distinct[0], distinct[-2], distinct[-1]
     if spacing == "even":
         shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-        thresholds = (1 - shares) * least + shares * greatest
+        thresholds = (1 - shares) * smallest + shares * largest
     else:
         thresholds = np.array([column.at[rank] for rank in quantile_ranks(column.n, n_thresholds).tolist()])
-    thresholds = np.maximum(thresholds.astype(distinct.dtype), least)
-    thresholds = np.where(thresholds < greatest, thresholds, below)
+    thresholds = np.maximum(thresholds.astype(distinct.dtype), smallest)
+    thresholds = np.where(thresholds < largest, thresholds, second)
     return np.unique(thresholds) + 0.0  # -0.0 and 0.0 are one threshold, and should have one name
 
 
 def _count_exceeded(values: AnyArray, thresholds: AnyArray) -> IntArray:
-    """Count the thresholds below each value, which are always the first ones.
+    """Return the number of thresholds below each value, which are always the first ones.
 
     >>> _count_exceeded(np.array([0.0, 1.0, 1.5, np.nan]), np.array([0.5, 1.0])).tolist()
     [0, 1, 2, 0]
@@ -192,19 +188,19 @@ def _dense_indicators(codes: AnyArray, sizes: IntArray, dtype: npt.DTypeLike) ->
 
 
 def _sparse_indicators(codes: AnyArray, sizes: IntArray, dtype: npt.DTypeLike) -> sp.csr_array:
-    runs = codes.ravel()
-    n_ones = int(runs.sum(dtype=np.int64))
+    counts = codes.ravel()
+    n_ones = int(counts.sum(dtype=np.int64))
     first_column = np.tile(np.cumsum(sizes) - sizes, len(codes))
-    # A run of ones goes up from the first column of its feature.
-    before = np.cumsum(runs, dtype=np.int64) - runs
-    columns = np.repeat(first_column - before, runs) + np.arange(n_ones)
+    # The ones of a feature begin at its first column.
+    before = np.cumsum(counts, dtype=np.int64) - counts
+    columns = np.repeat(first_column - before, counts) + np.arange(n_ones)
     row_ends = np.cumsum(codes.sum(axis=1, dtype=np.int64))
     return sp.csr_array((np.ones(n_ones, dtype=dtype), columns, np.r_[0, row_ends]), shape=(len(codes), sizes.sum()))
 
 
-#: Into how many parts a pass divides an interval.
+#: Number of intervals that a pass divides an interval into.
 SPLITS: Final = 16
-#: Bytes of the columns that a partition keeps sorted at a time.
+#: Size of the sorted columns of a partition in memory.
 _COLUMN_BYTES: Final = 1 << 27
 
 
@@ -217,68 +213,63 @@ class _SortedColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ColumnFacts:
-    """What merges exactly: count, extremes, and all values where they are few."""
+    """Facts about a column that merge exactly: count, extremes, and all distinct values if they are few."""
 
     n: int
     missing: bool
-    #: Distinct values, or the least, the second largest and the largest where there are more than `most`.
+    #: Distinct values or, if there are more than `limit`, the smallest ones and the two largest.
     distinct: AnyArray
-    most: int
+    limit: int
 
     @property
     def complete(self) -> bool:
         """Whether all distinct values are known."""
-        return len(self.distinct) <= self.most
+        return len(self.distinct) <= self.limit
 
     @classmethod
-    def of(cls, values: AnyArray, missing: bool, most: int) -> ColumnFacts:
-        """Look at sorted values, or at distinct ones."""
-        return cls(len(values), missing, np.unique(values), most)
+    def of(cls, values: AnyArray, missing: bool, limit: int) -> ColumnFacts:
+        """Summarise values."""
+        return cls(len(values), missing, np.unique(values), limit)
 
     def merge(self, other: ColumnFacts) -> ColumnFacts:
-        """Return what is known of the values of both."""
+        """Return the facts about the values of both."""
         distinct = np.union1d(self.distinct, other.distinct)
-        return ColumnFacts(self.n + other.n, self.missing or other.missing, distinct, self.most)
+        return ColumnFacts(self.n + other.n, self.missing or other.missing, distinct, self.limit)
 
     def cut(self) -> ColumnFacts:
-        """Return the same with no more values than needed to know that there are too many, and the extremes."""
+        """Return the facts with one value above the limit at most, and the extremes."""
         if self.complete:
             return self
-        kept = np.r_[self.distinct[: self.most - 1], self.distinct[-2:]]
-        return ColumnFacts(self.n, self.missing, kept, self.most)
+        distinct = np.r_[self.distinct[: self.limit - 1], self.distinct[-2:]]
+        return ColumnFacts(self.n, self.missing, distinct, self.limit)
 
 
-def columns_of(queries: PartitionedQueries, n_thresholds: int, spacing: Spacing) -> list[tuple[ColumnQuantiles, bool]]:
-    """Return what the thresholds of each feature depend on, and whether it is missing somewhere."""
+def partitioned_quantiles(
+    queries: PartitionedQueries, n_thresholds: int, spacing: Spacing
+) -> list[tuple[ColumnQuantiles, bool]]:
+    """Return the quantiles of each feature of queries in partitions, and whether it has missing values."""
     size = np.dtype(queries.facts[0].dtype).itemsize
     longest = max(1, *(part.documents for part in queries.facts))
     width = max(1, _COLUMN_BYTES // (longest * size))
-    found: list[tuple[ColumnQuantiles, bool]] = []
+    columns: list[tuple[ColumnQuantiles, bool]] = []
     for first in range(0, queries.n_features, width):
-        found += _block(queries.partitions.derive(_sort, first, first + width), n_thresholds, spacing)
-    return found
+        columns += _quantiles(queries.partitions.derive(_sort, first, first + width), n_thresholds, spacing)
+    return columns
 
 
-def _block(
+def _quantiles(
     parts: Partitions[_SortedColumns], n_thresholds: int, spacing: Spacing
 ) -> list[tuple[ColumnQuantiles, bool]]:
     (facts,) = parts.reduce(_facts, max(2, n_thresholds + 1), merge=_merge)
-    of_quantiles = {"quantile": n_thresholds, "mixed": n_thresholds - n_thresholds // 2, "even": 0}[spacing]
+    n_quantiles = {"quantile": n_thresholds, "mixed": n_thresholds - n_thresholds // 2, "even": 0}[spacing]
     ranks = [
-        quantile_ranks(one.n, of_quantiles) if one.n and not one.complete else np.zeros(0, np.int64) for one in facts
+        quantile_ranks(fact.n, n_quantiles) if fact.n and not fact.complete else np.zeros(0, np.int64) for fact in facts
     ]
-    values = values_at(parts, ranks, [one.distinct for one in facts])
+    values = values_at(parts, ranks, [fact.distinct for fact in facts])
+    quantiles = [dict(zip(rank.tolist(), value, strict=True)) for rank, value in zip(ranks, values, strict=True)]
     return [
-        (
-            ColumnQuantiles(
-                one.n,
-                one.distinct,
-                one.complete,
-                dict(zip(places.tolist(), found, strict=True)),
-            ),
-            one.missing,
-        )
-        for one, places, found in zip(facts, ranks, values, strict=True)
+        (ColumnQuantiles(fact.n, fact.distinct, fact.complete, at), fact.missing)
+        for fact, at in zip(facts, quantiles, strict=True)
     ]
 
 
@@ -288,12 +279,12 @@ def values_at(parts: Partitions[Any], ranks: Sequence[IntArray], bounds: Sequenc
     Args:
         parts: Sorted columns.
         ranks: The ranks, for each feature.
-        bounds: Values of each feature, with the least and the greatest of all first and last.
+        bounds: Values of each feature, with the minimum first and the maximum last.
     """
-    feature = np.repeat(np.arange(len(ranks)), [len(one) for one in ranks])
-    wanted = np.concatenate([np.zeros(0, np.int64), *ranks])
-    if not len(wanted):
-        return [one[:0] for one in bounds]
+    feature = np.repeat(np.arange(len(ranks)), [len(rank) for rank in ranks])
+    targets = np.concatenate([np.zeros(0, np.int64), *ranks])
+    if not len(targets):
+        return [values[:0] for values in bounds]
     low, high = (_keys(np.array([bounds[f][end] for f in feature.tolist()])) for end in (0, -1))
     dtype = bounds[feature[0]].dtype
     low, high = low.astype(np.uint64), high.astype(np.uint64)
@@ -303,15 +294,15 @@ def values_at(parts: Partitions[Any], ranks: Sequence[IntArray], bounds: Sequenc
         edges = low[:, None] + np.minimum(steps * step[:, None], (high - low)[:, None])
         ((below,),) = parts.add(_count_below, feature, edges)
         # Counts grow along the edges: those up to the rank are below or at the key.
-        passed = np.count_nonzero(below <= wanted[:, None], axis=1)
-        every = np.hstack([low[:, None], edges, high[:, None] + np.uint64(1)])
-        rows = np.arange(len(wanted))
-        low, high = every[rows, passed], np.where(passed < SPLITS - 1, every[rows, passed + 1] - np.uint64(1), high)
-    return np.split(_values(low, dtype), np.cumsum([len(one) for one in ranks])[:-1])
+        passed = np.count_nonzero(below <= targets[:, None], axis=1)
+        grid = np.hstack([low[:, None], edges, high[:, None] + np.uint64(1)])
+        rows = np.arange(len(targets))
+        low, high = grid[rows, passed], np.where(passed < SPLITS - 1, grid[rows, passed + 1] - np.uint64(1), high)
+    return np.split(_values(low, dtype), np.cumsum([len(rank) for rank in ranks])[:-1])
 
 
 def _keys(values: AnyArray) -> KeyArray:
-    """Whole numbers in the order of the values; 0.0 and -0.0 have the same."""
+    """Return unsigned integers in the order of the values; 0.0 and -0.0 have the same."""
     bits = np.dtype(f"u{values.dtype.itemsize}")
     sign = bits.type(1 << (8 * bits.itemsize - 1))
     raw = (values + 0.0).view(bits)
@@ -319,7 +310,7 @@ def _keys(values: AnyArray) -> KeyArray:
 
 
 def _values(keys: KeyArray, dtype: np.dtype[Any]) -> AnyArray:
-    """Return the values that keys were made of.
+    """Return the values of keys.
 
     >>> numbers = np.array([-2.5, 0.0, 1e300])
     >>> _values(_keys(numbers).astype(np.uint64), numbers.dtype).tolist()
@@ -336,16 +327,16 @@ def _sort(queries: Queries, first: int, end: int) -> _SortedColumns:
     return _SortedColumns(present, queries.n_documents)
 
 
-def _facts(part: _SortedColumns, most: int) -> list[ColumnFacts]:
-    return [ColumnFacts.of(column, len(column) < part.n_rows, most).cut() for column in part.columns]
+def _facts(part: _SortedColumns, limit: int) -> list[ColumnFacts]:
+    return [ColumnFacts.of(column, len(column) < part.n_rows, limit).cut() for column in part.columns]
 
 
-def _merge(one: list[ColumnFacts], other: list[ColumnFacts]) -> list[ColumnFacts]:
-    return [a.merge(b).cut() for a, b in zip(one, other, strict=True)]
+def _merge(left: list[ColumnFacts], right: list[ColumnFacts]) -> list[ColumnFacts]:
+    return [a.merge(b).cut() for a, b in zip(left, right, strict=True)]
 
 
 def _count_below(part: _SortedColumns, feature: IntArray, edges: KeyArray) -> Arrays:
-    """How many values of its feature are below each edge."""
+    """Return the number of values of the feature below each edge."""
     counts = np.empty(edges.shape, dtype=np.int64)
     bounds = np.searchsorted(feature, np.arange(len(part.columns) + 1))
     for column, first, end in zip(part.columns, bounds[:-1], bounds[1:], strict=True):

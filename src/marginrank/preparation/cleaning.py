@@ -1,4 +1,4 @@
-"""Documents that no ranker can place: all-zero vectors, and good and bad documents that look alike."""
+"""Removal of documents that no ranker can order: all-zero ones, and good and bad ones with the same features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import BoolArray, Features, FloatArray
 
-# Similarities held at a time.
+#: Similarities in memory at a time.
 BLOCK = 1 << 22
 
 
@@ -61,7 +61,7 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
     good and bad vectors whose cosine similarity was above 0.99". The sentence leaves two things open. Here
     both documents of an alike pair go, whatever other pairs they are in. And as "this further reduced the
     number of queries", a query goes when it has no good or no bad document left, even if it had none to begin
-    with. Alike are vectors with ``g·b / (|g| |b|) > cosine``.
+    with. Two vectors are alike if ``g·b / (|g| |b|) > cosine``.
 
     >>> q = Queries.from_arrays([[1, 0], [2, 0], [0, 1], [3, 1], [0, 0]], [1, 0, 1, 0, 0], group=[5])
     >>> cleaned, report = clean(q)
@@ -76,10 +76,11 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
         cosine: The similarity that alike documents exceed, at least 0 and below 1.
 
     Returns:
-        The queries that are left, in a row order of their own, and the counts of what was dropped.
+        The remaining queries, with rows grouped by query, and the counts of dropped documents and queries.
     """
     if not 0 <= cosine < 1:
         raise ValueError(f"cosine is {cosine}; give a similarity from 0 up to, but not including, 1")
+    queries = queries.grouped
     good = queries.grades >= rel
     zero, alike = np.zeros((2, queries.n_documents), dtype=bool)
     for query, (start, end) in enumerate(pairwise(queries.offsets)):
@@ -105,7 +106,7 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
 
 
 def _alike(X: Features, norms: FloatArray, good: BoolArray, cosine: float) -> BoolArray:
-    """Mark the good rows with a bad one closer than ``cosine``, and those bad rows."""
+    """Return a mask of the good rows with a bad row closer than ``cosine``, and of these bad rows."""
     alike = np.zeros(len(good), dtype=bool)
     goods, bads = np.flatnonzero(good), np.flatnonzero(~good)
     step = max(1, BLOCK // max(1, len(bads)))
@@ -125,13 +126,13 @@ def _any_per_query(queries: Queries, marked: BoolArray) -> BoolArray:
 
 def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
     documents, groups = queries.document_ids, queries.document_groups
-    # Scaled documents are told apart by the features that they had before.
+    # Scaled documents are identified by the features before scaling.
     has_keys = queries.keys is not None or queries.keyed_by is not None
     return replace(
         queries,
         X=queries.X[keep],
         judgements=queries.grades[keep],
-        offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
+        query_offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None if documents is None else documents[keep],
         document_groups=None if groups is None else groups[keep],
         rows=None,

@@ -21,10 +21,10 @@ class _PerQuery(FeatureTransformer):
     __metadata_request__transform: ClassVar[dict[str, Any]] = {"qid": True, "group": None}
 
     def _learn(self, X: AnyArray) -> None:
-        """Only the number and the names of the columns are kept."""
+        """Learn nothing but the columns."""
 
-    def _learn_in(self, parts: Partitions[Features]) -> None:
-        """Only the number and the names of the columns are kept."""
+    def _learn_partitioned(self, parts: Partitions[Features]) -> None:
+        """Learn nothing but the columns."""
 
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> AnyArray:
         if grouping is None:
@@ -34,13 +34,13 @@ class _PerQuery(FeatureTransformer):
                 "and give the Pipeline qid"
             )
         offsets, rows = grouping
-        bounds = np.unique(offsets)  # reduceat knows no empty queries
+        bounds = np.unique(offsets)  # reduceat cannot handle empty queries
         out = allocate(X.shape, X.dtype)
 
         def work(first: int, end: int) -> None:
             inside = slice(bounds[first], bounds[end])
-            place = inside if rows is None else rows[inside]
-            out[place] = self._apply_block(np.asarray(X[place]), bounds[first : end + 1] - bounds[first])
+            chosen = inside if rows is None else rows[inside]
+            out[chosen] = self._apply_block(np.asarray(X[chosen]), bounds[first : end + 1] - bounds[first])
 
         if rows is None and is_large(X):
             _in_order(work, bounds, X, out)
@@ -54,7 +54,7 @@ class _PerQuery(FeatureTransformer):
 
 
 def _in_order(work: Callable[[int, int], object], bounds: IntArray, X: AnyArray, out: AnyArray) -> None:
-    """Work on a few queries after the other, so that little of X and of what becomes of it is in memory."""
+    """Process a few queries at a time, so that little of X and of the result is in memory."""
     step = max(1, BLOCK_BYTES // X.strides[0])
     first = 0
     while first < len(bounds) - 1:

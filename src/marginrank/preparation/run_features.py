@@ -19,7 +19,7 @@ RRF_K: Final = 60
 
 
 class RunTable:
-    """Scores of runs, NaN where a run did not return the document.
+    """Scores of runs, NaN if a run did not return the document.
 
     >>> runs = RunTable(np.array([[30.0], [10.0], [np.nan]]), np.array([0, 3]))
     >>> runs.ranks.tolist(), runs.features(["percentile", "retrieved"], keep_missing=False).tolist()
@@ -27,11 +27,12 @@ class RunTable:
 
     Args:
         X: One row per document, one column per run.
-        offsets: Where queries begin, and the number of documents.
+        offsets: Start of each query among the rows grouped by query, and the number of documents.
         are_ranks: The columns hold ranks, 1 is best, instead of scores.
+        order: The rows grouped by query; None if they are.
     """
 
-    def __init__(self, X: AnyArray, offsets: IntArray, are_ranks: bool = False) -> None:
+    def __init__(self, X: AnyArray, offsets: IntArray, are_ranks: bool = False, order: IntArray | None = None) -> None:
         if np.isinf(X).any():
             raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
         if are_ranks and (X < 1).any():
@@ -39,6 +40,7 @@ class RunTable:
                 f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ", Parameter("ranks", True)
             )
         self.X, self.offsets, self.are_ranks = X, offsets, are_ranks
+        self._order: slice | IntArray = slice(None) if order is None else order
 
     def features(self, kinds: Sequence[str], *, keep_missing: bool) -> FloatArray:
         """Return the columns of all kinds, side by side; without ``keep_missing``, 0 for NaN."""
@@ -55,13 +57,13 @@ class RunTable:
 
     @cached_property
     def scores(self) -> FloatArray:
-        """The scores as they are, or the ranks turned round."""
+        """The scores, or the negated ranks."""
         X = np.asarray(self.X, dtype=np.float64)
         return -X if self.are_ranks else X
 
     @cached_property
     def retrieved(self) -> FloatArray:
-        """1 where the run returned the document, else 0."""
+        """1 if the run returned the document, else 0."""
         return (~np.isnan(self.scores)).astype(np.float64)
 
     @cached_property
@@ -75,27 +77,30 @@ class RunTable:
         return self._within(to_percentiles)
 
     @cached_property
-    def places(self) -> FloatArray:
-        """Rank of each document among those of its run that are here, 1 is best; equal scores share the mean."""
+    def computed_ranks(self) -> FloatArray:
+        """Rank of each document among those of its run in these data, 1 is best; equal scores share the mean."""
         # Half ranks are exact in floating point, sums of percentiles are not.
         return np.rint(2 * (self.counts * (1 - self.percentile) + 0.5)) / 2
 
     @cached_property
     def ranks(self) -> FloatArray:
-        """The ranks that were given, or else `places`."""
-        return -self.scores if self.are_ranks else self.places
+        """The given ranks, or else `computed_ranks`."""
+        return -self.scores if self.are_ranks else self.computed_ranks
 
     @cached_property
     def sizes(self) -> FloatArray:
         """Number of documents of the query, in all runs together; a column with one number per document."""
-        lengths = np.diff(self.offsets)
-        return np.repeat(lengths, lengths)[:, None].astype(np.float64)
+        lengths, sizes = np.diff(self.offsets), np.empty((len(self.X), 1))
+        sizes[self._order, 0] = np.repeat(lengths, lengths)
+        return sizes
 
     @cached_property
     def counts(self) -> FloatArray:
         """Number of documents that each run returned for the query."""
-        bounds = self._bounds
-        return np.repeat(np.add.reduceat(self.retrieved, bounds[:-1], axis=0), np.diff(bounds), axis=0)
+        bounds, counts = self._bounds, np.empty(self.scores.shape)
+        per_query = np.add.reduceat(self.retrieved[self._order], bounds[:-1], axis=0)
+        counts[self._order] = np.repeat(per_query, np.diff(bounds), axis=0)
+        return counts
 
     @cached_property
     def _bounds(self) -> IntArray:
@@ -106,7 +111,8 @@ class RunTable:
         bounds, out = self._bounds, np.empty(self.scores.shape)
 
         def work(first: int, end: int) -> None:
-            rows = slice(bounds[first], bounds[end])
+            chunk = slice(bounds[first], bounds[end])
+            rows = chunk if isinstance(self._order, slice) else self._order[chunk]
             out[rows] = formula(self.scores[rows], bounds[first : end + 1] - bounds[first])
 
         for_chunks(work, bounds)
@@ -114,12 +120,12 @@ class RunTable:
 
 
 def _reciprocal(runs: RunTable) -> FloatArray:
-    """1 at the top, so that the same C suits all kinds."""
+    """Return reciprocal ranks with 1 at the top, so that the same C suits all kinds."""
     return (RRF_K + 1) / (RRF_K + runs.ranks)
 
 
 def _borda(runs: RunTable) -> FloatArray:
-    return (runs.sizes - runs.places + 1) / runs.sizes
+    return (runs.sizes - runs.computed_ranks + 1) / runs.sizes
 
 
 #: Kinds of features by name.
@@ -134,7 +140,7 @@ KINDS: Final[Mapping[str, Callable[[RunTable], FloatArray]]] = {
 
 
 def column_names(kinds: Iterable[str], runs: Sequence[str]) -> list[str]:
-    """Names of the columns that `RunTable.features` makes.
+    """Return the names of the columns of `RunTable.features`.
 
     >>> column_names(["rrf", "retrieved"], ["bm25", "dense"])
     ['rrf(bm25)', 'rrf(dense)', 'retrieved(bm25)', 'retrieved(dense)']
@@ -155,7 +161,7 @@ def run_names(kinds: Sequence[str], columns: Sequence[str] | None, n_columns: in
 
 
 def parse_features(features: str) -> list[str]:
-    """Read kinds of features, one or several with ``+``.
+    """Parse kinds of features, one or several with ``+``.
 
     >>> parse_features("rrf + retrieved")
     ['rrf', 'retrieved']

@@ -1,4 +1,4 @@
-"""Scalings by name, and the one a ranker takes when none is asked for."""
+"""Scalings by name, and the automatic choice of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marginrank.runtime.mapped_arrays import blocks
 from marginrank.runtime.text import feature_named, suggest
 from marginrank.typing import Features
 
-#: Scalings by name, as a ranker takes them into its model.
+#: Scalings of a ranker, by name.
 SCALINGS: Final[Mapping[str, type[FeatureTransformer]]] = {
     "standard": Standardize,
     "query-minmax": QueryMinMax,
@@ -26,17 +26,17 @@ SCALINGS: Final[Mapping[str, type[FeatureTransformer]]] = {
     "query-percentile": QueryPercentile,
 }
 
-#: Standard deviations between these need no scaling.
+#: Range of standard deviations that need no scaling.
 _USUAL: Final = (0.5, 2.0)
 
 
 def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | None:
     """Return the name of the scaling that ``scaling="auto"`` stands for, or None.
 
-    The penalty ‖w‖² of a linear ranker treats all weights alike: a feature of small spread needs a large weight and is
-    held back. Linear weights get ``standard``, unless every feature that varies has a standard deviation between ½ and
-    2 already. Bins need no scaling, and trees and expansions have their own. Scalings by query are never chosen: they
-    need the query of each document again at prediction.
+    The penalty ‖w‖² of a linear ranker treats all weights alike: a feature of small spread needs a large weight, which
+    is penalised. Linear weights get ``standard``, unless every feature that varies has a standard deviation between ½
+    and 2 already. Bins and trees need no scaling. Scalings by query are never chosen: they need the query of each
+    document again at prediction.
 
     >>> queries = Queries.from_arrays([[9.0, 0.02], [12.0, 0.01], [3.0, 0.07]], [1, 2, 0], group=[3])
     >>> choose_scaling(queries, "linear"), choose_scaling(queries, "additive")
@@ -44,25 +44,25 @@ def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | No
 
     Args:
         queries: Training queries, dense or sparse.
-        kind: What scores documents, as `Form.kind` names it: ``linear``, ``additive``, ...
+        kind: Kind of the form, as in `Form.kind`: ``linear``, ``additive``, ...
     """
     return chosen_scaling(queries)[0] if kind == "linear" else None
 
 
 def chosen_scaling(queries: Queries | PartitionedQueries) -> tuple[str | None, Standardize]:
-    """Return the name of the scaling that linear weights get, and what was learned to choose it."""
+    """Return the name of the scaling for linear weights, and the scaler that was fitted to choose it."""
     scaler = Standardize().fit(queries)
     spreads, (low, high) = scaler.scale_, _USUAL
     differ = ((spreads > 0) & ((spreads < low) | (spreads > high))).any()
     return "standard" if differ else None, scaler
 
 
-#: What happens to features before they are scaled.
+#: Function that is applied to features before scaling.
 Before: TypeAlias = Callable[[Features], Features]
 
 OtherQueries = TypeVar("OtherQueries", bound=AnyQueries)
 
-#: Largest feature whose squares, summed up and times C, stay far from overflow.
+#: Largest feature whose sums of squares, times C, stay far from overflow.
 _LARGEST: Final = 1e60
 
 
@@ -79,7 +79,7 @@ def _with(queries: SomeQueries, before: Before) -> SomeQueries:
 
 @dataclass(frozen=True)
 class FittedScaling(Generic[SomeQueries]):
-    """Queries on the scale of a model, and how they got there."""
+    """Scaled queries, and the scaling."""
 
     queries: SomeQueries
     scaling: str | None
@@ -87,7 +87,7 @@ class FittedScaling(Generic[SomeQueries]):
     before: Before = _unchanged
 
     def apply(self, queries: OtherQueries) -> OtherQueries:
-        """Bring other queries to the same scale."""
+        """Return other queries on the same scale."""
         ready = _with(queries, self.before)
         if self.scaler is None:
             return ready
@@ -103,8 +103,8 @@ def scale(
     Args:
         queries: The training queries.
         scaling: ``auto``, one of `SCALINGS`, or None.
-        matters: Whether the scale of features matters to what is trained; ``auto`` leaves them alone otherwise.
-        before: What happens to features before they are scaled.
+        matters: Whether the scale of features matters; if not, ``auto`` means no scaling.
+        before: Function that is applied to features before scaling.
     """
     queries = _with(queries, before)
     name, learned = scaling, None
@@ -118,7 +118,7 @@ def scale(
         raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
     scaler = SCALINGS[name]().fit(queries) if learned is None else learned
     scaled = FittedScaling(scaler.transform(queries), name, scaler, before)
-    # A model knows the names of its features, and its scaling takes and returns arrays, however scikit-learn is set.
+    # The model has the names of the features; its scaling takes and returns arrays, whatever scikit-learn's settings.
     scaler.set_output(transform="default")
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_
@@ -128,13 +128,13 @@ def scale(
 def scale_as(
     queries: SomeQueries, scaling: str | None, scaler: FeatureTransformer | None, before: Before
 ) -> FittedScaling[SomeQueries]:
-    """Apply a scaling that was learned before."""
+    """Apply a fitted scaling."""
     learned = FittedScaling(queries, scaling, scaler, before)
     return replace(learned, queries=learned.apply(queries))
 
 
 def _check_size(queries: Queries | PartitionedQueries) -> None:
-    """Refuse features whose squares, summed up and times C, would overflow."""
+    """Refuse features whose sums of squares, times C, would overflow."""
     if isinstance(queries, PartitionedQueries):
         X: Any = np.nan_to_num(np.stack(queries.ranges))
         values, sparse = X, False

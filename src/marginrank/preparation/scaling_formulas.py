@@ -11,7 +11,7 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 def standardized(X: AnyArray, mean: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return (X − mean) / scale, and 0 where the scale is 0; NaN stays NaN.
+    """Return (X − mean) / scale, and 0 if the scale is 0; NaN stays NaN.
 
     >>> standardized(np.array([[5.0, 7.0, np.nan]]), np.array([2.0, 4.0, 0.0]), np.array([1.0, 0.0, 0.0])).tolist()
     [[3.0, 0.0, nan]]
@@ -22,7 +22,7 @@ def standardized(X: AnyArray, mean: FloatArray, scale: FloatArray) -> FloatArray
 
 
 def unscaled_weights(weights: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return weights / scale, the weights of centred features that give the same scores; 0 where the scale is 0.
+    """Return weights / scale, the weights of centred features that give the same scores; 0 if the scale is 0.
 
     >>> unscaled_weights(np.array([6.0, 1.0]), np.array([2.0, 0.0])).tolist()
     [3.0, 0.0]
@@ -32,7 +32,7 @@ def unscaled_weights(weights: FloatArray, scale: FloatArray) -> FloatArray:
 
 
 def to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
-    """Scale each column to [0, 1] inside each query."""
+    """Return each column scaled to [0, 1] within each query."""
     low = np.fmin.reduceat(X, offsets[:-1], axis=0).astype(np.float64)
     high = np.fmax.reduceat(X, offsets[:-1], axis=0).astype(np.float64)
     with np.errstate(over="ignore"):
@@ -48,9 +48,9 @@ def to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
 
 
 def to_unit_variance(X: AnyArray, offsets: IntArray) -> FloatArray:
-    """Scale each column to mean 0 and standard deviation 1 inside each query."""
-    # Standardising undoes any scaling before it; from [0, 1], squares cannot overflow or vanish, and a
-    # constant feature is exactly 0.
+    """Return each column with mean 0 and standard deviation 1 within each query."""
+    # Standardising undoes any scaling before it; in [0, 1], squares cannot overflow or vanish, and a constant feature
+    # is exactly 0.
     unit = to_unit_range(X, offsets)
     present = ~np.isnan(unit)
     count = np.maximum(_sums(present, offsets), 1)
@@ -61,7 +61,7 @@ def to_unit_variance(X: AnyArray, offsets: IntArray) -> FloatArray:
 
 
 def to_percentiles(X: AnyArray, offsets: IntArray) -> FloatArray:
-    """Replace each value by its percentile rank among those of its query."""
+    """Return the percentile rank of each value among those of its query."""
     # The narrowest type lets the stable sort below run in linear time.
     query = _per_document(np.arange(len(offsets) - 1, dtype=np.min_scalar_type(len(offsets))), offsets)
     start = _per_document(offsets[:-1], offsets)
@@ -77,7 +77,7 @@ def to_percentiles(X: AnyArray, offsets: IntArray) -> FloatArray:
 
 
 def _middle_of_ties(values: AnyArray, query: AnyArray) -> FloatArray:
-    """Middle of the places that a run of equal values of one query takes.
+    """Return the middle of the positions of the equal values around each value, within a query.
 
     >>> _middle_of_ties(np.array([1.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1])).tolist()
     [1.0, 1.0, 2.5, 3.5]
@@ -99,11 +99,11 @@ def _per_document(values: AnyArray, offsets: IntArray) -> AnyArray:
     return np.repeat(values, np.diff(offsets), axis=0)
 
 
-#: Scalings by query: the function of features and offsets of queries. Queries may not be empty.
+#: Scalings by query, as functions of features and offsets of queries, which may not be empty.
 BY_QUERY: Final[Mapping[str, Callable[[AnyArray, IntArray], FloatArray]]] = {
     "query-minmax": to_unit_range,
     "query-standard": to_unit_variance,
     "query-percentile": to_percentiles,
 }
-#: What each scaling learns, one number per feature.
+#: Learned attributes of each scaling, one number per feature.
 LEARNED: Final[Mapping[str, tuple[str, ...]]] = {"standard": ("mean_", "scale_"), **dict.fromkeys(BY_QUERY, ())}

@@ -16,10 +16,10 @@ from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import allocate, for_each_block
 from marginrank.typing import AnyArray, Features, FloatArray
 
-#: Numbers worked on at a time: features are never held in float64 at once, and a block stays in the cache of a core.
-_NUMBERS: Final = 1 << 17
-#: Least rows of a block, so that what is kept of each takes little memory beside them.
-_LEAST_ROWS: Final = 256
+#: Values of a block: features are never all in float64, and a block fits into the cache of a core.
+_BLOCK_VALUES: Final = 1 << 17
+#: Minimum number of rows of a block, so that the results of all blocks need little memory.
+_MIN_ROWS: Final = 256
 
 
 class Standardize(FeatureTransformer):
@@ -27,8 +27,8 @@ class Standardize(FeatureTransformer):
 
     ``x' = (x - mean_) / scale_``, ``scale_² = Σ (x - mean_)² / n``
 
-    A column that is constant in the training documents carries nothing to learn from: it has ``scale_`` 0
-    and becomes 0 for every later value too. NaN is left out of mean and standard deviation and stays NaN; a
+    A column that is constant in the training documents has ``scale_`` 0, and becomes 0 for every later value
+    too. NaN is left out of mean and standard deviation and stays NaN; a
     column without any value counts as constant at 0. ``qid`` and ``group`` are accepted and make no
     difference.
 
@@ -44,7 +44,7 @@ class Standardize(FeatureTransformer):
 
     Attributes:
         mean_: Mean of each column.
-        scale_: Standard deviation of each column, 0 where it is constant.
+        scale_: Standard deviation of each column, 0 if it is constant.
     """
 
     takes_sparse: ClassVar[bool] = True
@@ -52,9 +52,9 @@ class Standardize(FeatureTransformer):
     scale_: FloatArray
 
     def _learn(self, X: Features) -> None:
-        self._learn_in(LocalPartitions([lambda: X]))
+        self._learn_partitioned(LocalPartitions([lambda: X]))
 
-    def _learn_in(self, parts: Partitions[Features]) -> None:
+    def _learn_partitioned(self, parts: Partitions[Features]) -> None:
         ((low, high, sparse),) = parts.reduce(_extent, merge=_widest)
         empty = np.isnan(low)
         low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
@@ -67,10 +67,6 @@ class Standardize(FeatureTransformer):
         ((squares,),) = parts.add(_squares, origin, divisor, mean)
         self.mean_ = np.zeros(len(low)) if sparse.any() else low + mean * unit
         self.scale_ = np.sqrt(squares / counts) * unit
-
-    def scaled_rows(self, rows: AnyArray) -> AnyArray:
-        """Scale some rows of dense features, which are not checked again."""
-        return standardized(rows, self.mean_, self.scale_).astype(rows.dtype, copy=False)
 
     def _apply(self, X: Features, grouping: Grouping | None) -> Features:  # noqa: ARG002
         if sp.issparse(X):
@@ -86,14 +82,14 @@ class Standardize(FeatureTransformer):
         out = allocate(X.shape, X.dtype)
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-            out[rows] = self.scaled_rows(block)
+            out[rows] = standardized(block, self.mean_, self.scale_)
 
-        for_each_block(X, work, _rows_at_a_time(X), out=out)
+        for_each_block(X, work, _block_rows(X), out=out)
         return out
 
 
 def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Range of each column, unless float64 cannot hold it."""
+    """Return the range of each column, and refuse one that float64 cannot hold."""
     with np.errstate(over="ignore"):
         unit = high.astype(np.float64) - low
     if np.isinf(unit).any():
@@ -103,7 +99,7 @@ def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _extent(X: Features) -> Arrays:
-    """Least and greatest value of each column, NaN where it has none, and whether it is sparse."""
+    """Return the minimum and maximum of each column, NaN if it is empty, and whether X is sparse."""
     if not X.shape[0]:
         return np.full(X.shape[1], np.nan, X.dtype), np.full(X.shape[1], np.nan, X.dtype), np.array([sp.issparse(X)])
     if not sp.issparse(X):
@@ -118,57 +114,57 @@ def _extent(X: Features) -> Arrays:
     return low, high, np.array([True])
 
 
-def _widest(one: Arrays, other: Arrays) -> Arrays:
-    return np.fmin(one[0], other[0]), np.fmax(one[1], other[1]), one[2] | other[2]
+def _widest(left: Arrays, right: Arrays) -> Arrays:
+    return np.fmin(left[0], right[0]), np.fmax(left[1], right[1]), left[2] | right[2]
 
 
 def _sums(X: Features, origin: FloatArray, unit: FloatArray) -> Arrays:
-    """Count and sum of ``(X - origin) / unit``, by column, without the NaNs."""
+    """Return the count and sum of ``(X - origin) / unit``, by column, without NaN."""
     if sp.issparse(X):
         column, values, counts = _present(X, unit)
         return counts, np.bincount(column, values, X.shape[1])
-    missing, sums = _by_block(X, lambda block: _sum_of_numbers(_in_units(block, origin, unit)), 2).sum(axis=0)
+    missing, sums = _by_block(X, lambda block: _sum_present(_in_units(block, origin, unit)), 2).sum(axis=0)
     return len(X) - missing.astype(np.int64), sums
 
 
 def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray) -> Arrays:
-    """Sum of the squares of ``(X - origin) / unit - mean``, by column, without the NaNs."""
+    """Return the sum of the squares of ``(X - origin) / unit - mean``, by column, without NaN."""
     if sp.issparse(X):
         column, values, counts = _present(X, unit)
         zeros = counts - np.bincount(column, minlength=X.shape[1])
         return (np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + zeros * mean**2,)
 
     def squared(block: AnyArray) -> FloatArray:
-        away = _in_units(block, origin, unit)
-        away -= mean
-        return np.asarray(_sum_of_numbers(np.multiply(away, away, out=away))[1])
+        centred = _in_units(block, origin, unit)
+        centred -= mean
+        return np.asarray(_sum_present(np.multiply(centred, centred, out=centred))[1])
 
     return (_by_block(X, squared, 1).sum(axis=(0, 1)),)
 
 
-def _rows_at_a_time(X: AnyArray) -> int:
-    return max(_LEAST_ROWS, _NUMBERS // max(1, int(X.shape[1])))
+def _block_rows(X: AnyArray) -> int:
+    return max(_MIN_ROWS, _BLOCK_VALUES // max(1, int(X.shape[1])))
 
 
 def _by_block(X: AnyArray, reduce: Callable[..., AnyArray], n: int) -> FloatArray:
-    """Return what columns are reduced to, n numbers each, in each block of rows; they do not depend on the threads."""
-    found = np.empty((-(-len(X) // _rows_at_a_time(X)), n, X.shape[1]))
+    """Return the reduction of each column to n numbers in each block of rows, whatever the number of threads."""
+    reduced = np.empty((-(-len(X) // _block_rows(X)), n, X.shape[1]))
 
     def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-        found[number] = reduce(block)
+        reduced[number] = reduce(block)
 
-    for_each_block(X, work, _rows_at_a_time(X))
-    return found
+    for_each_block(X, work, _block_rows(X))
+    return reduced
 
 
 def _in_units(block: AnyArray, origin: FloatArray, unit: FloatArray) -> FloatArray:
-    away = np.subtract(block, origin, dtype=np.float64)
-    away /= unit
-    return away
+    shifted = np.subtract(block, origin, dtype=np.float64)
+    shifted /= unit
+    return shifted
 
 
-def _sum_of_numbers(values: FloatArray) -> FloatArray:
-    """Return how many NaNs each column has, and the sum of its other values."""
+def _sum_present(values: FloatArray) -> FloatArray:
+    """Return the number of NaNs of each column, and the sum of its other values."""
     total = values.sum(axis=0)
     if not np.isnan(total).any():
         return np.stack([np.zeros_like(total), total])
@@ -176,7 +172,7 @@ def _sum_of_numbers(values: FloatArray) -> FloatArray:
 
 
 def _present(X: sp.csr_array, unit: FloatArray) -> tuple[AnyArray, FloatArray, AnyArray]:
-    """Columns of the stored values that are not NaN, the values over the unit, and values of each column, zeros too."""
+    """Return the columns of the stored values without NaN, these in units, and the values per column with zeros."""
     present = ~np.isnan(X.data)
     column = X.indices[present]
     counts = X.shape[0] - np.bincount(X.indices[~present], minlength=X.shape[1])

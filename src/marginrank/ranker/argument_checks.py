@@ -11,8 +11,8 @@ from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from marginrank.data.arrays import as_grades
-from marginrank.data.column_roles import column_names
+from marginrank.data.arrays import as_grades, refuse_lazy
+from marginrank.data.column_roles import column_names, refuse_sparse_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NothingRankedWarning, Parameter, SplitQueriesWarning, warn
@@ -22,10 +22,12 @@ from marginrank.runtime.text import count, suggest
 #: Number of documents and sum of grades of each query: enough to tell whole queries from parts.
 Contents: TypeAlias = Mapping[Any, tuple[int, float]]
 
-#: Differences of scores below this share of them are rounding errors.
+#: Relative differences of scores below this are rounding errors.
 _ROUNDING: Final = 1e-15
+#: How to encode text and categories.
+_ENCODE: Final = ", for example with pandas.get_dummies(X) or from_frame(frame, categories='onehot')"
 #: Arguments of LightGBM, XGBoost and scikit-learn, and what to use here.
-_INSTEAD: Final = {
+_REPLACEMENTS: Final = {
     "eval_set": "fit(..., validation=queries) or validation=(X, y, qid)",
     "eval_group": "fit(..., validation=queries) or validation=(X, y, qid)",
     "eval_qid": "fit(..., validation=queries) or validation=(X, y, qid)",
@@ -33,7 +35,7 @@ _INSTEAD: Final = {
     "eval_at": "a measure with a cutoff: Ranker('ndcg@10')",
     "early_stopping_rounds": "Ranker(patience=...) with fit(..., validation=queries)",
     "sample_weight": "query_weights=, one weight per query; documents cannot be weighted",
-    "verbose": "fit(..., callback=print), which is called after every iteration",
+    "verbose": "Ranker(verbose=True), or fit(..., callback=print), which is called after every iteration",
     "callbacks": "callback=, a function that is called after every iteration",
     "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",
     "objective": "a method or measure: Ranker('ranksvm'), Ranker('ndcg@10')",
@@ -46,7 +48,7 @@ _R = TypeVar("_R")
 
 
 def explains_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let a method answer unknown arguments, such as those of other libraries, with what to use instead."""
+    """Decorate a method so that unknown arguments, such as those of other libraries, are refused with a replacement."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     known = [parameter.name for parameter in parameters]
     n_positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
@@ -56,8 +58,8 @@ def explains_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
         owner, *positional = arguments
         name = type(owner).__name__ if function.__name__ == "__init__" else function.__name__
         for argument in named:
-            if argument in _INSTEAD and argument not in known:
-                raise TypeError(f"{name} has no {argument}; use {_INSTEAD[argument]}")
+            if argument in _REPLACEMENTS and argument not in known:
+                raise TypeError(f"{name} has no {argument}; use {_REPLACEMENTS[argument]}")
             if argument not in known:
                 raise TypeError(f"{name} has no parameter {argument!r}; {suggest(argument, sorted(known))}")
         if len(positional) > n_positional:
@@ -72,17 +74,19 @@ def explains_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: int | None = None) -> None:
-    """Refuse rows that are no table of numbers, or not one for each grade, before scikit-learn looks at them.
+    """Refuse features that are not a matrix of numbers with one row per grade, before scikit-learn checks them.
 
     Args:
         name: The estimator.
         X: Rows of features.
         y: Grades.
-        least: The least number of rows.
+        least: Minimum number of rows.
         expected: The number of features that the estimator was fitted on.
     """
     if isinstance(X, str | Path):
         raise TypeError(f"X is {str(X)!r}; read the file first: read({str(X)!r})")
+    refuse_lazy("X", X)
+    refuse_sparse_columns(X, unless_zero=True)
     shape = _shape(X)
     if shape is None:
         return
@@ -111,7 +115,7 @@ def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: i
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array, a frame or lists; None where it cannot be told."""
+    """Return the shape of an array, a frame or lists; None if it is unknown."""
     if hasattr(X, "shape"):
         return tuple(X.shape)
     try:
@@ -125,30 +129,36 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 
 
 def _refuse_columns(X: Any) -> None:
-    """Refuse text, dates and complex numbers, and two columns of one name."""
-    # An Arrow table calls its columns themselves columns.
+    """Refuse text, dates, complex numbers and duplicate column names."""
+    # `columns` of an Arrow table are the columns themselves, not their names.
     names = column_names(X) or list(getattr(X, "columns", ()))
     repeated = next((name for name, times in Counter(names).items() if times > 1), None)
     if repeated is not None:
         raise DataError(f"X has two columns called {repeated!r}; rename one")
-    for where, values in [(f"column {name!r} of X", X[name]) for name in names] or [("X", X)]:
+    for name in names:
+        if str(getattr(X[name], "dtype", "")) == "category":
+            raise DataError(f"column {name!r} of X holds categories; leave it out, or encode it{_ENCODE}")
+    for label, values in [(f"column {name!r} of X", X[name]) for name in names] or [("X", X)]:
         array = np.empty(0, X.dtype) if hasattr(X, "tocsr") else np.asarray(values)
         if array.dtype.kind == "c":
-            raise DataError(f"Complex data not supported: {where} holds {array.dtype}; give real numbers")
+            raise DataError(f"Complex data not supported: {label} holds {array.dtype}; give real numbers")
         if array.dtype.kind in "mM":
             raise DataError(
-                f"{where} holds {array.dtype}, not numbers; leave it out, or convert it, for example to days"
+                f"{label} holds {array.dtype}, not numbers; leave it out, or convert it, for example to days"
             )
         if array.dtype.kind in "OUST":
-            word = next(
-                (value for value in array.ravel().tolist() if isinstance(value, str) and not _reads(value)), None
-            )
+            entries = array.ravel().tolist()
+            if any(isinstance(value, complex) for value in entries):
+                raise DataError(f"Complex data not supported: {label} holds complex numbers; give real numbers")
+            word = next((value for value in entries if isinstance(value, str) and not _is_number(value)), None)
             if word is not None:
-                raise DataError(f"{where} holds {word!r}, which is not a number; leave it out, or encode it as numbers")
+                raise DataError(
+                    f"{label} holds {word!r}, which is not a number; leave it out, or encode it as numbers{_ENCODE}"
+                )
 
 
-def _reads(word: str) -> bool:
-    """Tell whether a text is a number."""
+def _is_number(word: str) -> bool:
+    """Return whether a text is a number."""
     try:
         float(word)
     except ValueError:
@@ -167,7 +177,7 @@ def _refuse_grades(y: Any, n: int) -> None:
 
 def query_contents(queries: Queries) -> Contents:
     """Return the number of documents and the sum of grades of each query, in any order of rows."""
-    ends = np.append(0.0, np.cumsum(queries.grades))[queries.offsets]
+    ends = np.append(0.0, np.cumsum(queries.to_grouped(queries.grades)))[queries.query_offsets]
     return dict(
         zip(
             queries.query_ids.tolist(),
@@ -178,14 +188,14 @@ def query_contents(queries: Queries) -> Contents:
 
 
 def warn_of_split(trained: Contents, queries: Queries) -> None:
-    """Warn if a split of rows cut through queries, as `KFold` does: the scores would be too high.
+    """Warn if documents of one query are in training and test data, as after `KFold`: scores are then too high.
 
-    Ids that only count queries, from 0 or 1, do not tell whether queries are the same.
+    Ids that only count queries, from 0 or 1, do not identify them.
     """
-    judged = query_contents(queries)
-    if _only_count(trained) and _only_count(judged):
+    scored = query_contents(queries)
+    if _only_count(trained) and _only_count(scored):
         return
-    n_cut = sum(query in trained and trained[query] != content for query, content in judged.items())
+    n_cut = sum(query in trained and trained[query] != content for query, content in scored.items())
     if n_cut:
         warn(
             f"{n_cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too high; "
@@ -195,16 +205,16 @@ def warn_of_split(trained: Contents, queries: Queries) -> None:
 
 
 def _only_count(contents: Contents) -> bool:
-    """Whether the ids of queries are 0, 1, 2, ... or 1, 2, 3, ..."""
+    """Return whether the ids of queries are 0, 1, 2, ... or 1, 2, 3, ..."""
     ids = set(contents)
     return any(ids == set(range(first, first + len(ids))) for first in (0, 1))
 
 
 def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
-    """Warn of models that give all documents of a query the same score, on all of the queries."""
+    """Warn of models that give all documents of a query the same score, for every query."""
     tied = [model for model in models if _ranks_nothing(model, queries)]
     differ = bool(tied) and _differ(queries)
-    # Of a hinge that collapsed another warning has been given, which is wrong where no loss could do better.
+    # A collapsed hinge has its own warning, which is wrong only if all documents of a query are alike.
     tied = [model for model in tied if not (differ and _collapsed(model))]
     if not tied:
         return
@@ -227,24 +237,24 @@ def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
 
 
 def _collapsed(model: Model) -> bool:
-    """Whether these are the weights of a hinge that is minimal at 0."""
+    """Return whether the model was trained on a hinge that is minimal at 0."""
     return model.health is not None and model.health.collapsed and model.method.bound == "hinge"
 
 
 def _ranks_nothing(model: Model, queries: AnyQueries) -> bool:
-    """Look at more and more queries until one has two scores; most models show it at once."""
+    """Return whether all scores of each query are equal; stops at the first query with two different scores."""
     if isinstance(queries, PartitionedQueries):
         return all(queries.partitions.map(_ties_all, model))
-    first, count = 0, 16
+    first, n_checked = 0, 16
     while first < len(queries):
-        some = queries[np.arange(first, min(first + count, len(queries)))]
-        scores = np.asarray(model.score(some))
-        starts, lengths = some.offsets[:-1][some.lengths > 0], some.lengths[some.lengths > 0]
+        batch = queries[np.arange(first, min(first + n_checked, len(queries)))]
+        scores = np.asarray(model.score(batch))
+        starts, lengths = batch.offsets[:-1][batch.lengths > 0], batch.lengths[batch.lengths > 0]
         low, high = np.minimum.reduceat(scores, starts), np.maximum.reduceat(scores, starts)
         rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
         if (high - low > rounding)[lengths > 1].any():
             return False
-        first, count = first + count, 4 * count
+        first, n_checked = first + n_checked, 4 * n_checked
     return True
 
 
@@ -253,8 +263,9 @@ def _ties_all(queries: Queries, model: Model) -> bool:
 
 
 def _differ(queries: AnyQueries) -> bool:
-    """Whether any query has two documents with different features."""
+    """Return whether any query has two documents with different features."""
     if isinstance(queries, PartitionedQueries):
         return any(queries.partitions.map(_differ))
-    keys, query = queries.document_keys, np.repeat(np.arange(len(queries)), queries.lengths)
+    queries = queries.grouped
+    keys, query = queries.document_keys, queries.query_of_row
     return bool((keys[1:] != keys[:-1])[query[1:] == query[:-1]].any())

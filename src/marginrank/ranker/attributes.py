@@ -49,7 +49,7 @@ class FittedAttributes:
 
     @property
     def measure_(self) -> str:
-        """The measure, or mix, that the ranker is judged by."""
+        """The measure, or mix, that the ranker is evaluated with."""
         return self._fitted.method.measure
 
     @property
@@ -69,7 +69,7 @@ class FittedAttributes:
 
     @property
     def _fitted(self) -> Model:
-        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
+        # scikit-learn reads attributes that end with _ before fitting, and expects AttributeError.
         if "model_" not in vars(self):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return self.model_

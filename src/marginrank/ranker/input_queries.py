@@ -1,4 +1,4 @@
-"""Queries from what `fit` and `predict` are given."""
+"""Conversion of the arguments of `fit` and `predict` to queries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_X_y, validate_data
 
+from marginrank.data.arrays import common_index, without_mask
+from marginrank.data.categories import encode_frame
 from marginrank.data.column_roles import column_names
-from marginrank.data.inputs import as_queries, refuse_other_columns
+from marginrank.data.inputs import Validation, as_queries, check_same_features, refuse_other_columns, validation_parts
 from marginrank.data.partitions import AnyQueries
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
@@ -23,7 +25,7 @@ from marginrank.typing import Features
 if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
 
-#: How scikit-learn checks rows of features; missing values are looked for afterwards, with better advice.
+#: How scikit-learn checks rows of features; missing values are refused later, with better advice.
 _ROWS: Final[Mapping[str, Any]] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -43,15 +45,20 @@ def training_queries(
     *,
     reset: bool = True,
 ) -> AnyQueries:
-    """Return the queries to train on; with ``reset=False``, the next batch for a fitted ranker."""
-    able = plan.capabilities
+    """Return the queries to train on, grouped; with ``reset=False``, the next batch for a fitted ranker."""
+    capabilities = plan.capabilities
     if isinstance(X, AnyQueries):
         if reset:
             refuse_empty(X)
         else:
             check_columns(ranker, X)
-        return as_queries(X, y, qid, group, query_weights, allow_nan=able.takes_nan, nan_advice=able.nan_advice)
-    # One document teaches nothing, but in a stream of batches it is no mistake.
+        queries: AnyQueries = as_queries(
+            X, y, qid, group, query_weights, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice
+        )
+        return queries.grouped
+    common_index(X=X, y=y, qid=qid)
+    X = without_mask(X)
+    # A single document cannot be trained on, but may be a batch of a stream.
     least = 2 if reset else 1
     refuse_rows(type(ranker).__name__, X, y, least=least, expected=None if reset else ranker.n_features_in_)
     if y is None:
@@ -62,17 +69,46 @@ def training_queries(
         )
     features, grades = check_X_y(X, y, y_numeric=True, ensure_min_samples=least, estimator=ranker, **_ROWS)
     names = column_names(X) if reset else ranker.model_.feature_names
-    check_finite(features, able.takes_nan, able.nan_advice, names)
+    check_finite(features, capabilities.takes_nan, capabilities.nan_advice, names)
     return Queries.from_arrays(
         features, grades, qid=qid, group=group, query_weights=query_weights, feature_names=names, allow_nan=True
+    ).grouped
+
+
+def validation_queries(plan: Plan, queries: AnyQueries, validation: Validation) -> AnyQueries:
+    """Return validation queries; refuse other features than those of the training queries."""
+    X, y, qid = validation_parts(validation)
+    capabilities = plan.capabilities
+    held_out: AnyQueries = as_queries(
+        X, y, qid, None, None, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice
     )
+    check_same_features(queries, held_out)
+    return held_out.grouped
 
 
-def features_to_score(ranker: Ranker, X: Queries | npt.ArrayLike) -> Queries | Features:
-    """Return features that a fitted ranker can score; refuse other columns than those of training."""
-    if isinstance(X, Queries):
-        return X
+def features_to_score(
+    ranker: Ranker, X: Queries | npt.ArrayLike, qid: npt.ArrayLike | None = None
+) -> Queries | Features:
+    """Return features that a fitted ranker can score; refuse columns that differ from those of training."""
+    if isinstance(X, Queries) or _is_checked(ranker, X):
+        return cast("Queries | Features", X)
+    common_index(X=X, qid=qid)
+    X = without_mask(X)
     names = [*map(str, getattr(ranker, "feature_names_in_", ()))]
+    X = encode_frame(X, names)
     refuse_other_columns(column_names(X), names, "the model was trained on")
     refuse_rows(type(ranker).__name__, X, expected=ranker.n_features_in_)
     return cast("Features", validate_data(ranker, X, reset=False, **_ROWS))
+
+
+def _is_checked(ranker: Ranker, X: object) -> bool:
+    """Return whether an array is one that all checks return as it is; they take longer than scoring a few rows."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in _ROWS["dtype"]
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.size > 0
+        and X.shape[1] == ranker.n_features_in_
+        and not hasattr(ranker, "feature_names_in_")
+    )

@@ -1,4 +1,4 @@
-"""Learning the profile A of φdorm with the weights; Chapelle, Le and Smola (2007) §6."""
+"""Joint learning of the weights and the profile A of φdorm; Chapelle, Le and Smola (2007) §6."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
+from marginrank.data.inputs import Validation, as_queries
+from marginrank.data.partitions import in_memory
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.model.model import Model
+from marginrank.ranker.input_queries import validation_queries
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import resolve
 from marginrank.training.plan import Plan
 from marginrank.training.query_weighting import weighted
 from marginrank.typing import FloatArray
 
-#: Decrease of the objective below which learning ends, as a share of it.
-_LEAST: Final = 1e-3
-#: Length of the last subgradient step, as a share of the first.
-_SHORTEST: Final = 1e-3
+#: Relative decrease of the objective below which learning ends.
+_MIN_DECREASE: Final = 1e-3
+#: Length of the last subgradient step relative to the first.
+_LAST_STEP: Final = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedProfile:
-    """A ranker with the profile that was learned for it, and the way there.
+    """A ranker with its learned profile, and the history of learning.
 
     Args:
         ranker: The fitted ranker; its loss has the profile, and so has its model file.
         profile: A at the first ranks, down to 0.
         objectives: The objective after each round of training the weights: ½‖w − w0‖² + C·risk.
-        validation: With validation queries, the measure on them after each round; the best round is kept.
+        validation: With validation queries, the measure on them after each round; the best round is the result.
     """
 
     ranker: Ranker
@@ -57,7 +59,7 @@ def learn_profile(
     rounds: int = 10,
     steps: int = 50,
 ) -> LearnedProfile:
-    """Train weights and profile in turn, from the profile that the loss of the ranker has.
+    """Train weights and profile in turn, starting from the profile of the ranker's loss.
 
     The risk is a function of the products A(r)·w alone. Given A, training w is the usual problem. Given w, and so the
     scores s, the slack of a query is
@@ -67,12 +69,12 @@ def learn_profile(
     with s_y(r) the score at rank r of ranking y: a maximum of affine functions of A, so the risk is convex and
     piecewise linear in A. Under the tight bound, y* is the ranking by score, which has the largest a(y)·s for every A
     that does not rise, so the same holds there. A moves along negative subgradients, and is projected onto the profiles
-    that do not rise, are 0 in the end, and have at most the norm ‖A‖ they began with: A times c and w over c have the
+    that do not rise, end at 0, and have at most the norm ‖A‖ of the first: A times c and w over c have the
     same risk, so without a limit A would grow and w vanish. A constant added to A changes nothing.
 
     Both steps never raise the objective ½‖w − w0‖² + C·risk(w, A), which is convex in each but not in both: learning
     ends at a point that neither step improves by a thousandth. With validation queries, A lowers their risk instead of
-    that of the training queries, as a kernel parameter is chosen, and the round with the best measure on them is kept.
+    that of the training queries, like a kernel parameter, and the result is the round with the best measure on them.
 
     Args:
         ranker: A `Ranker` with a `StructuredLoss` under ``dorm``, whose profile is the first; it is not changed. If it
@@ -96,30 +98,31 @@ def learn_profile(
     if rounds < 1 or steps < 1:
         raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
     plan = resolve(ranker)
-    loss, able = _loss_of(plan), plan.capabilities
-    nan_rule: Any = {"allow_nan": able.takes_nan, "nan_advice": able.nan_advice}
-    queries = judges = in_canonical_order(as_queries(X, y, qid, group, None, **nan_rule))
+    loss, capabilities = _loss_of(plan), plan.capabilities
+    queries = held_out = in_canonical_order(
+        as_queries(X, y, qid, group, None, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice)
+    )
     if valid is not None:
-        judges = in_canonical_order(as_queries(*validation_parts(valid), None, None, **nan_rule))
-    _check_queries(loss, queries, judges)
-    profile = _first_profile(loss, [queries, judges])
+        held_out = in_canonical_order(in_memory(validation_queries(plan, queries, valid), "a profile"))
+    _check_queries(loss, queries, held_out)
+    profile = _first_profile(loss, [queries, held_out])
     radius = float(np.linalg.norm(profile))
-    done: list[_Round] = []
+    history: list[_Round] = []
     for _ in range(rounds):
-        fitted = _fitted(ranker, profile, queries, done[-1].ranker.model_ if done else None)
-        done.append(_Round(fitted, profile, None if valid is None else fitted.score(judges)))
-        if len(done) > 1 and done[-1].objective > (1.0 - _LEAST) * done[-2].objective and valid is None:
+        fitted = _fitted(ranker, profile, queries, history[-1].ranker.model_ if history else None)
+        history.append(_Round(fitted, profile, None if valid is None else fitted.score(held_out)))
+        if len(history) > 1 and history[-1].objective > (1.0 - _MIN_DECREASE) * history[-2].objective and valid is None:
             break
-        judged = weighted(judges, ranker.weighting)
-        risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), judged, fitted.predict(judged), ranker.n_jobs)
+        targets = weighted(held_out, ranker.weighting)
+        risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), targets, fitted.predict(targets), ranker.n_jobs)
         moved = lower(risk, profile, radius, steps)
         if np.array_equal(moved, profile):
             break
         profile = moved
-    best = done[-1] if valid is None else max(done, key=lambda one: cast("float", one.value))
-    values = tuple(one.value for one in done if one.value is not None)
+    best = history[-1] if valid is None else max(history, key=lambda entry: cast("float", entry.value))
+    values = tuple(entry.value for entry in history if entry.value is not None)
     learned = np.array(_shape_of(best.profile))
-    return LearnedProfile(best.ranker, learned, tuple(one.objective for one in done), values)
+    return LearnedProfile(best.ranker, learned, tuple(entry.objective for entry in history), values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +141,8 @@ class ProfileRisk:
 
     >>> queries = Queries.from_arrays([[0.0], [0.5]], [1, 0], group=[2])
     >>> risk = ProfileRisk(StructuredLoss("p@1", "dorm"), queries, np.array([0.0, 0.5]))
-    >>> value, slope = risk(np.array([3.0, 1.0]))                                     # 1 + (3 − 1)·0.5
-    >>> value, slope.tolist()
+    >>> value, gradient = risk(np.array([3.0, 1.0]))                                  # 1 + (3 − 1)·0.5
+    >>> value, gradient.tolist()
     (2.0, [0.5, -0.5])
     """
 
@@ -154,34 +157,34 @@ class ProfileRisk:
             raise TypeError(f"{loss} has no profile")
         shares = prepared.shares(self._queries.query_weights)
         xi, _ = prepared(self._scores, self._n_jobs)
-        slope = np.zeros_like(profile)
-        own = prepared.profile_slope(shares)
-        slope[: len(own)] = own
-        return float(shares @ xi), slope
+        by_rank = prepared.profile_gradient(shares)
+        gradient = np.zeros_like(profile)
+        gradient[: len(by_rank)] = by_rank
+        return float(shares @ xi), gradient
 
 
 def lower(
     risk: Callable[[FloatArray], tuple[float, FloatArray]], profile: FloatArray, radius: float, steps: int
 ) -> FloatArray:
-    """Lower a convex function of the profile by projected subgradient steps; return the best profile found.
+    """Minimise a convex function of the profile by projected subgradient steps; return the best profile.
 
     Steps shrink geometrically, from the radius to a thousandth of it, which suits functions that are piecewise linear.
     """
-    value, slope = risk(profile)
-    best, here = (value, profile), profile
-    for length in np.geomspace(radius, _SHORTEST * radius, steps).tolist():
-        norm = float(np.linalg.norm(slope))
+    value, gradient = risk(profile)
+    best, point = (value, profile), profile
+    for length in np.geomspace(radius, _LAST_STEP * radius, steps).tolist():
+        norm = float(np.linalg.norm(gradient))
         if norm == 0.0:
             break
-        here = project(here - length / norm * slope, radius)
-        value, slope = risk(here)
+        point = project(point - length / norm * gradient, radius)
+        value, gradient = risk(point)
         if value < best[0]:
-            best = value, here
+            best = value, point
     return best[1]
 
 
 def project(profile: FloatArray, radius: float) -> FloatArray:
-    """Return the nearest profile that does not rise, is not negative, and has at most a norm.
+    """Return the nearest profile that does not rise, is not negative, and has at most the norm ``radius``.
 
     >>> project(np.array([3.0, 5.0, -1.0]), radius=10.0).tolist()
     [4.0, 4.0, 0.0]
@@ -206,12 +209,11 @@ def _loss_of(plan: Plan) -> StructuredLoss:
     return loss
 
 
-def _check_queries(loss: StructuredLoss, queries: Queries, judges: Queries) -> None:
-    """Refuse document groups, and validation queries that cannot be compared or have no order."""
-    check_same_features(queries, judges)
-    if any(loss.uses_groups(part.document_groups) for part in (queries, judges)):
+def _check_queries(loss: StructuredLoss, queries: Queries, held_out: Queries) -> None:
+    """Refuse document groups, and validation queries with a single grade each."""
+    if any(loss.uses_groups(part.document_groups) for part in (queries, held_out)):
         raise ParameterError("profiles are learned without document groups; use ", Parameter("groups", "ignore"))
-    if judges is not queries and not loss.prepare(judges).active.any():
+    if held_out is not queries and not loss.prepare(held_out).active.any():
         raise DataError("every validation query has a single grade; give queries with documents of different grades")
 
 
@@ -229,11 +231,11 @@ def _shape_of(profile: FloatArray) -> tuple[float, ...]:
 
 
 def _fitted(ranker: Ranker, profile: FloatArray, queries: Queries, start: Model | None) -> Ranker:
-    """Train the weights for a profile, from a model; without one, the ranker may be fitted already."""
+    """Train the weights for a profile, from a model; without one, a fitted ranker is returned as it is."""
     if start is None and hasattr(ranker, "model_"):
         return ranker
-    last: Ranker = clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile)))
-    return last.fit(queries, start=start)
+    next_ranker: Ranker = clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile)))
+    return next_ranker.fit(queries, start=start)
 
 
 def _trained_bound(ranker: Ranker) -> Any:

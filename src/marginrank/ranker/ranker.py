@@ -12,10 +12,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from marginrank.data.column_roles import column_names
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
-from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores
-from marginrank.data.queries import Queries
+from marginrank.data.inputs import Validation, as_queries, refuse_other_columns
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
+from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
@@ -28,19 +29,20 @@ from marginrank.model.model import Model
 from marginrank.preparation.base import check_columns, set_columns
 from marginrank.ranker.argument_checks import explains_arguments, query_contents, warn_of_split, warn_of_ties
 from marginrank.ranker.attributes import FittedAttributes
-from marginrank.ranker.input_queries import features_to_score, training_queries
-from marginrank.ranker.partial_fit import train_on_batch
+from marginrank.ranker.input_queries import features_to_score, training_queries, validation_queries
 from marginrank.ranker.resolution import resolve, resolve_bound, resolve_method
 from marginrank.runtime.option_objects import OptionObject, check_C
 from marginrank.runtime.text import suggest
 from marginrank.scorers.additive.form import Shape
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Callback, Solver, parse_solver
-from marginrank.training.checkpoint import run_log
-from marginrank.training.plan import FitContext, Plan, Start
+from marginrank.training.checkpoint import checkpoint_log
+from marginrank.training.online import train_batch
+from marginrank.training.plan import FitContext, Start
+from marginrank.training.progress import shown
 from marginrank.training.query_weighting import Weighting
 from marginrank.training.tight_bound import Tight
-from marginrank.training.trainer import check_resumes, train, train_path
+from marginrank.training.trainer import check_continues, check_resumes, train, train_path
 from marginrank.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
@@ -62,9 +64,9 @@ class Ranker(FittedAttributes, BaseEstimator):
 
     Args:
         method: What to train: the name of a preset such as ``svmmap`` or ``ranksvm`` (``marginrank presets`` lists
-            them), with ``@k`` after the name where it has a cutoff; a measure or a mix of measures such as
+            them), with ``@k`` after the name if it has a cutoff; a measure or a mix of measures such as
             ``ndcg@10 + 0.5*ap``; a `Loss`; or a baseline such as ``RankBoost(rounds=50)``, which minimises no loss of
-            this package and has no certificate. ``svmmap`` by default.
+            this package and has no certificate. By default ``svmmap``, chosen and scored by ``ndcg@10``.
         measure: Instead, a measure or a mix of measures.
         loss: Instead, a `Loss`.
         bound: ``hinge`` is convex; ``tight`` is closer to the measure but not convex, and `Tight` has its options;
@@ -89,22 +91,25 @@ class Ranker(FittedAttributes, BaseEstimator):
             50 for boosted trees and baselines.
         random_state: Seed of baselines, of randomised solvers and of the boosted and neural scorers.
         n_jobs: Number of threads; all cores by default. Results do not depend on it.
+        verbose: Whether to show progress, with passes, gap and time left: a bar in a notebook or on a terminal, lines
+            on standard error elsewhere, or in the log ``marginrank`` if that takes level INFO. By default only in a
+            notebook and in such a log.
 
     Attributes:
-        model_: What training left; everything below is read from it.
+        model_: The trained model; everything below is read from it.
         coef_: One weight per feature; for the additive scorer, the parameters of the curves; for trees, the values of
             all leaves; for a Gaussian process, one weight per training document.
         objective_: The objective reached; of a baseline, what it minimises in its own terms.
         gap_: Upper bound on the distance of the objective from the optimum; inf without a certificate.
         n_iter_: Iterations, or rounds.
-        solution_: All that the solver reported, with the trace.
+        solution_: The result of the solver, with the trace.
         health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed; None for a
             baseline, which has no slack.
-        measure_: The measure that the ranker is judged by.
+        measure_: The measure that the ranker is evaluated with.
         trained_on_: Counts and fingerprint of the training data.
         form_: How ``coef_`` scores documents.
         n_features_in_: Number of features seen in training.
-        feature_names_in_: Their names, where they had any.
+        feature_names_in_: Their names, if they had any.
     """
 
     n_features_in_: int
@@ -134,6 +139,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         patience: int | None = None,
         random_state: int | None = 0,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.method = method
         self.measure = measure
@@ -149,10 +155,11 @@ class Ranker(FittedAttributes, BaseEstimator):
         self.patience = patience
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @property
     def criterion(self) -> str:
-        """The measure, or mix of measures, that the ranker is judged by."""
+        """The measure, or mix of measures, that the ranker is evaluated with."""
         return resolve_method(self).criterion
 
     def set_params(self, **parameters: Any) -> Self:
@@ -170,14 +177,14 @@ class Ranker(FittedAttributes, BaseEstimator):
         for name, values in inner.items():
             changed = self._option_object(name).with_params(**values)
             if name == "loss":
-                # The loss of a preset keeps the bound that the preset has.
+                # The loss of a preset retains the bound of the preset.
                 self.bound = resolve_bound(self, resolve_method(self)) if self.bound is None else self.bound
                 self.method = self.measure = None
             setattr(self, name, changed)
         return self
 
     def _option_object(self, name: str) -> OptionObject:
-        """Return the object behind a parameter, whatever it was given as."""
+        """Return the option object that a parameter stands for."""
         if name == "scorer":
             return parse_scorer(self.scorer)
         if name == "solver":
@@ -220,22 +227,25 @@ class Ranker(FittedAttributes, BaseEstimator):
             qid: The query of each row, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
             query_weights: One weight per query, in order of first appearance.
-            validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
-                round of a baseline, are kept.
+            validation: Validation queries, or (X, y, qid): the result is the iteration, or the round of a baseline,
+                that is best on them.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
-            start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are kept.
+            start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are reused.
             center: Instead of ``start``, a model to start from and to stay near: the regulariser is ½‖θ − its θ‖².
-            checkpoint: A file in which what was computed is kept, every few seconds, so that a killed run can go on.
-            resume: Go on from the checkpoint if it exists; the model is the one of a run that was not killed.
+            checkpoint: A file that the state of training is written to, every few seconds.
+            resume: Continue from the checkpoint if it exists; the model is the same as without the interruption.
         """
         plan = resolve(self)
         queries = training_queries(self, plan, X, y, qid, group, query_weights)
-        held_out = _held_out(plan, queries, validation)
-        begin = Start.of(start, center) or self._warm_start(queries)
+        held_out = None if validation is None else validation_queries(plan, queries, validation)
+        warm_start = Start.of(start, center) or self._warm_start(queries)
         if checkpoint is not None:
             check_resumes(plan)
-        with run_log(checkpoint, resume, lambda: plan.identity(queries, (), held_out, begin)) as log:
-            model = train(plan, queries, FitContext((), held_out, begin, callback=callback, log=log))
+        with (
+            checkpoint_log(checkpoint, resume, lambda: plan.identity(queries, (), held_out, warm_start)) as log,
+            shown(self.verbose, 1, plan.solver.tol, callback) as (_, watch),
+        ):
+            model = train(plan, queries, FitContext((), held_out, warm_start, callback=watch, log=log))
         self._adopt(model.with_quantiles(queries))
         self._trained_queries = query_contents(queries) if isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
@@ -276,8 +286,11 @@ class Ranker(FittedAttributes, BaseEstimator):
         if checkpoint is not None:
             check_resumes(plan)
         queries = training_queries(self, plan, X, y, qid, group, query_weights)
-        with run_log(checkpoint, resume, lambda: plan.identity(queries, values)) as log:
-            models = train_path(plan, queries, FitContext(values, callback=callback, log=log))
+        with (
+            checkpoint_log(checkpoint, resume, lambda: plan.identity(queries, values)) as log,
+            shown(self.verbose, len(values), plan.solver.tol, callback) as (_, watch),
+        ):
+            models = train_path(plan, queries, FitContext(values, callback=watch, log=log))
         quantiles = models[0].with_quantiles(queries).quantiles
         models = [replace(model, quantiles=quantiles) for model in models]
         warn_of_ties(models, queries)
@@ -309,14 +322,24 @@ class Ranker(FittedAttributes, BaseEstimator):
             query_weights: One weight per query, in order of first appearance.
             callback: Called after every iteration on the batch with the `Step` and the best parameters so far.
         """
-        self._adopt(train_on_batch(self, resolve(self), X, y, qid, group, query_weights, callback))
+        plan = resolve(self)
+        check_continues(plan)
+        first = not hasattr(self, "model_")
+        if not first and not isinstance(X, Queries):
+            refuse_other_columns(column_names(X), self.model_.feature_names, "the model was trained on")
+        queries = training_queries(self, plan, X, y, qid, group, query_weights, reset=first)
+        batch = in_canonical_order(in_memory(queries, "a stream of batches"))
+        if first:
+            self._adopt(train(plan, batch, FitContext(callback=callback)).with_quantiles(batch))
+        else:
+            self._adopt(train_batch(plan, self.model_, batch, callback))
         return self
 
     def with_model(self, model: Model, **parameters: Any) -> Self:
-        """Return a ranker with other parameters that is fitted already: it has the given model."""
-        other = cast("Self", clone(self).set_params(**parameters))
-        other._adopt(model)
-        return other
+        """Return a copy with other parameters, fitted with the given model."""
+        ranker = cast("Self", clone(self).set_params(**parameters))
+        ranker._adopt(model)
+        return ranker
 
     def _adopt(self, model: Model) -> None:
         self.model_ = model
@@ -353,7 +376,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         if isinstance(X, PartitionedQueries):
             check_columns(self, X)
             return PartitionedScores(X, _scores, self.model_, X.partitions.threads(self.n_jobs))
-        return self.model_.score(features_to_score(self, X), qid=qid, group=group, n_jobs=self.n_jobs)
+        return self.model_.score(features_to_score(self, X, qid), qid=qid, group=group, n_jobs=self.n_jobs)
 
     def explain(
         self,
@@ -369,7 +392,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         score of that row; see `marginrank.Model.explain`.
         """
         check_is_fitted(self)
-        return self.model_.explain(features_to_score(self, X), qid=qid, group=group, reference=reference)
+        return self.model_.explain(features_to_score(self, X, qid), qid=qid, group=group, reference=reference)
 
     def rank(
         self,
@@ -397,16 +420,15 @@ class Ranker(FittedAttributes, BaseEstimator):
         if labels is not None and labels.shape != scores.shape:
             raise DataError(f"document_groups have shape {labels.shape} for {len(scores)} documents; give one for each")
         if isinstance(X, Queries):
-            orders = orderings(scores, X.offsets, None, k, X.document_groups if labels is None else labels)
+            groups = X.document_groups if labels is None else labels
+            orders = orderings(scores, X.query_offsets, X.order, k, groups)
             return _ids_of(X, orders) if ids else list(orders)
         if ids:
             raise DataError("ids=True needs Queries with document_ids; rows of an array have none")
         if qid is None and group is None:
             raise DataError("rank needs the queries: give qid or group")
-        _, offsets, rows = group_rows(len(scores), qid, group)
-        if rows is not None:
-            scores, labels = scores[rows], None if labels is None else labels[rows]
-        return list(orderings(scores, offsets, rows, k, labels))
+        _, offsets, order = group_rows(len(scores), qid, group)
+        return list(orderings(scores, offsets, order, k, labels))
 
     def score(
         self,
@@ -439,8 +461,6 @@ class Ranker(FittedAttributes, BaseEstimator):
         trained = getattr(self, "_trained_queries", None)
         if trained is not None:
             warn_of_split(trained, queries)
-        if not isinstance(X, Queries):
-            scores = queries.from_source_rows(scores)
         return criterion.mean(queries, scores, self.n_jobs)
 
     def shapes(self) -> list[Shape]:
@@ -464,19 +484,9 @@ class Ranker(FittedAttributes, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        able = self.model_.form if "model_" in vars(self) else resolve(self).capabilities
-        tags.input_tags.sparse, tags.input_tags.allow_nan = able.takes_sparse, able.takes_nan
+        capabilities = self.model_.form if "model_" in vars(self) else resolve(self).capabilities
+        tags.input_tags.sparse, tags.input_tags.allow_nan = capabilities.takes_sparse, capabilities.takes_nan
         return tags
-
-
-def _held_out(plan: Plan, queries: AnyQueries, validation: Validation | None) -> AnyQueries | None:
-    if validation is None:
-        return None
-    able = plan.capabilities
-    X, y, qid = validation_parts(validation)
-    held_out: AnyQueries = as_queries(X, y, qid, None, None, allow_nan=able.takes_nan, nan_advice=able.nan_advice)
-    check_same_features(queries, held_out)
-    return held_out
 
 
 def _scores(queries: Queries, model: Model, n_jobs: int | None) -> FloatArray:

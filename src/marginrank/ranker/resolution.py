@@ -1,9 +1,9 @@
-"""Resolution of a ranker's parameters into a plan: the only place where their spellings are read."""
+"""Resolution of a ranker's parameters into a plan; spellings are parsed here only."""
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from marginrank.errors import DataError
@@ -11,6 +11,7 @@ from marginrank.evaluation.criterion import Criterion
 from marginrank.losses.base import Loss
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import DEFAULT, ResolvedMethod, loss_for, parse_method
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import check_C, check_seed, seconds, to_spec
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.linear.scorer import Linear
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
 
 #: Parameters that change nothing in a model.
-_NOT_SAVED: Final = ("n_jobs",)
+_NOT_SAVED: Final = ("n_jobs", "verbose")
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,23 @@ class NotInFile:
 
 
 def resolve(ranker: Ranker) -> Plan:
-    """Return what the parameters of a ranker mean; refuse those that contradict each other."""
+    """Return the plan that the parameters of a ranker stand for; refuse those that contradict each other."""
     method = resolve_method(ranker)
     scorer, solver = parse_scorer(ranker.scorer), parse_solver(ranker.solver)
-    trainer = _trainer(method, scorer)
+    trainer, label = _trainer(method, scorer)
+    seed = check_seed(ranker.random_state)
     plan = Plan(
         trainer=trainer,
-        label=_label(method, scorer),
+        label=label,
         criterion=Criterion.parse(method.criterion),
         loss=method.loss,
         bound=resolve_bound(ranker, method),
         scorer=scorer,
-        solver=_seeded(solver, check_seed(ranker.random_state)),
+        solver=_seeded(solver, seed),
         scaling=ranker.scaling,
         weighting=ranker.weighting,
         C=check_C(ranker.C),
-        seed=check_seed(ranker.random_state),
+        seed=seed,
         time_limit=seconds(ranker.time_limit),
         patience=None if ranker.patience is None else check_patience(ranker.patience),
         n_jobs=ranker.n_jobs,
@@ -79,11 +81,13 @@ def resolve_method(ranker: Ranker) -> ResolvedMethod:
         return ResolvedMethod(ranker.loss)
     if ranker.measure is not None:
         return ResolvedMethod(loss_for(ranker.measure))
-    return parse_method(DEFAULT if ranker.method is None else ranker.method)
+    if ranker.method is not None:
+        return parse_method(ranker.method)
+    return replace(parse_method(DEFAULT), judged_by=DEFAULT_MEASURE)
 
 
 def resolve_bound(ranker: Ranker, method: ResolvedMethod) -> BoundChoice:
-    """Return the bound that a ranker asks for; by default that of the preset."""
+    """Return the bound of a ranker; by default that of the preset."""
     return method.bound if ranker.bound is None else parse_bound(ranker.bound)
 
 
@@ -100,20 +104,15 @@ def parameter_specs(ranker: Ranker) -> dict[str, Any]:
     return specs
 
 
-def _trainer(method: ResolvedMethod, scorer: Scorer) -> Trainer:
+def _trainer(method: ResolvedMethod, scorer: Scorer) -> tuple[Trainer, str]:
+    """Return the trainer, and its name in messages."""
     if method.baseline is not None:
-        return method.baseline
-    return StagedTrainer() if isinstance(scorer, StagedScorer) else ConvexTrainer()
-
-
-def _label(method: ResolvedMethod, scorer: Scorer) -> str:
-    if method.baseline is not None:
-        return method.preset or type(method.baseline).__name__
-    return f"the {scorer.name} scorer"
+        return method.baseline, method.preset or type(method.baseline).__name__
+    return StagedTrainer() if isinstance(scorer, StagedScorer) else ConvexTrainer(), f"the {scorer.name} scorer"
 
 
 def _seeded(solver: Solver, seed: int | None) -> Solver:
-    """Return the solver with the seed of the ranker, which may have to be drawn, unless it has its own."""
+    """Return the solver with the seed of the ranker, drawn at random if that is None, unless the solver has a seed."""
     if solver.get_params().get("random_state", 0) is not None:
         return solver
     drawn = secrets.randbelow(1 << 31) if seed is None else seed
@@ -121,7 +120,7 @@ def _seeded(solver: Solver, seed: int | None) -> Solver:
 
 
 def _check_meaning(ranker: Ranker, plan: Plan, solver: Solver) -> None:
-    """Refuse parameters that mean nothing to what is trained."""
+    """Refuse parameters that do not apply to the method."""
     is_baseline, is_staged = isinstance(plan.trainer, Baseline), isinstance(plan.trainer, StagedTrainer)
     set_names = [name for name, is_set in (("solver", solver != Auto()), ("warm_start", ranker.warm_start)) if is_set]
     if is_baseline and (ranker.bound is not None or set_names):

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
 
 
+#: Columns about the training of a candidate: its figures, and their formats.
+_DETAILS: Final = {"slack": ("average_slack", ".4g"), "‖w‖": ("norm", ".3g"), "passes": ("passes", ".0f")}
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One setting of the parameters, and what it reached on the validation queries."""
+    """Values of the parameters, and the results with them on the validation queries."""
 
     parameters: Mapping[str, Any]
     mean: float
@@ -30,16 +34,17 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """The result of `tune`: all settings that were tried, the chosen one, and a ranker trained with it.
+    """The result of `tune`: all candidates, the selected one, and a ranker trained with its parameters.
 
     Args:
-        candidates: The settings, in the order they were tried.
-        chosen: Index of the chosen setting.
-        ranker: A ranker trained with it, on the training queries if there were validation queries, otherwise on all.
-        criterion: The measure that the setting was chosen by.
+        candidates: The candidates, in the order they were tried.
+        chosen: Index of the selected candidate.
+        ranker: A ranker trained with its parameters, on the training queries if there were validation queries,
+            otherwise on all.
+        criterion: The measure that it was selected by.
         policy: How ties and queries without relevant documents were scored.
         rule: ``best``, or ``one-se``.
-        held_out: What the criterion was measured on.
+        held_out: The queries that the criterion was computed on, in words.
         complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
             stopped the search. The candidates are then those that were tried on all validation queries, if there are
             any, and with folds the ranker is that of one fold.
@@ -56,7 +61,7 @@ class Selection:
 
     @property
     def best(self) -> Candidate:
-        """The chosen setting."""
+        """The selected candidate."""
         return self.candidates[self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,8 +74,8 @@ class Selection:
             "complete": self.complete,
             "chosen": self.chosen,
             "candidates": [
-                {**{name: plain(value) for name, value in one.parameters.items()}, **_figures(one)}
-                for one in self.candidates
+                {**plain(candidate.parameters), **{name: getattr(candidate, name) for name in _FIGURES}}
+                for candidate in self.candidates
             ],
         }
 
@@ -88,9 +93,9 @@ class Selection:
         return plot_selection(self.to_dict(), path)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with one row per setting: parameters, what they reached, and which was chosen."""
+        """Return a pandas frame with one row per candidate: parameters, results, and whether it was selected."""
         candidates = self.to_dict()["candidates"]
-        columns = {name: [one[name] for one in candidates] for name in candidates[0]}
+        columns = {name: [candidate[name] for candidate in candidates] for name in candidates[0]}
         return data_frame({**columns, "chosen": [number == self.chosen for number in range(len(candidates))]})
 
     def __repr__(self) -> str:
@@ -113,41 +118,45 @@ def _spelled(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def selection_table(selection: Mapping[str, Any]) -> str:
-    """Return the table of a selection, as `Selection.to_dict` or a model file has it."""
-    return _result_table(selection).text()
+def selection_table(selection: Mapping[str, Any], *, details: bool = True) -> str:
+    """Return the table of a selection, as `Selection.to_dict` or a model file has it.
+
+    Args:
+        selection: The selection.
+        details: Whether to show the slack, the norm and the passes of each candidate.
+    """
+    return _result_table(selection, details).text()
 
 
 def scorers_compared(selection: Mapping[str, Any]) -> str:
-    """Say what each scorer reached at its best, the best first, where several were tried.
+    """Describe the best result of each scorer, the best scorer first, if several were tried.
 
     >>> tried = [{"scorer": "linear", "mean": 0.5}, {"scorer": "additive", "mean": 0.6}]
     >>> scorers_compared({"candidates": tried, "criterion": "ap"})
     '; ap by scorer: additive 0.6000, linear 0.5000'
     """
     best: dict[str, float] = {}
-    for one in selection["candidates"]:
-        if "scorer" in one:
-            best[one["scorer"]] = max(one["mean"], best.get(one["scorer"], -np.inf))
+    for candidate in selection["candidates"]:
+        if "scorer" in candidate:
+            scorer = candidate["scorer"]
+            best[scorer] = max(candidate["mean"], best.get(scorer, -np.inf))
     ranked = sorted(best.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{name} {mean:.4f}" for name, mean in ranked)
     return f"; {selection['criterion']} by scorer: {listed}" if len(best) > 1 else ""
 
 
-def _result_table(selection: Mapping[str, Any]) -> ResultTable:
+def _result_table(selection: Mapping[str, Any], details: bool = True) -> ResultTable:
     candidates = selection["candidates"]
-    others = [name for name in candidates[0] if name not in _FIGURES and name != "C"]
-    rows = [[*others, "C", selection["criterion"], "± s.e.", "slack", "‖w‖", "passes", ""]]
-    for number, one in enumerate(candidates):
+    parameters = [name for name in candidates[0] if name not in _FIGURES and name != "C"]
+    rows = [[*parameters, "C", selection["criterion"], "± s.e.", *(_DETAILS if details else ()), ""]]
+    for number, candidate in enumerate(candidates):
         rows.append(
             [
-                *(str(one[name]) for name in others),
-                f"{one['C']:g}",
-                f"{one['mean']:.4f}",
-                f"{one['standard_error']:.4f}",
-                f"{one['average_slack']:.4g}",
-                f"{one['norm']:.3g}",
-                f"{one['passes']:.0f}",
+                *(str(candidate[name]) for name in parameters),
+                f"{candidate['C']:g}",
+                f"{candidate['mean']:.4f}",
+                f"{candidate['standard_error']:.4f}",
+                *(f"{candidate[name]:{form}}" for name, form in _DETAILS.values() if details),
                 "chosen" if number == selection["chosen"] else "",
             ]
         )
@@ -158,7 +167,3 @@ def _result_table(selection: Mapping[str, Any]) -> ResultTable:
 
 
 _FIGURES: Final = ("mean", "standard_error", "objective", "average_slack", "norm", "passes")
-
-
-def _figures(one: Candidate) -> dict[str, float]:
-    return {name: getattr(one, name) for name in _FIGURES}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from marginrank.data.grouping import check_offsets
 from marginrank.recommend.factorization import Factors, HalfStep
 from marginrank.recommend.ratings import Ratings, locate
 from marginrank.recommend.side_features import FixedColumns, SideFeatures
+from marginrank.solvers.solution import Reason
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 _SIDES = ("start", "users", "items")
@@ -34,6 +35,8 @@ class FactorModel:
     factors: Factors
     columns: FixedColumns
     trace: tuple[HalfStep, ...]
+    #: Why training ended.
+    stopped: Reason
 
     @cached_property
     def user_rows(self) -> FloatArray:
@@ -119,7 +122,7 @@ class FactorModel:
             table[places[0]], table[places[1]] = theirs, ours
             tables.append(table)
         factors = replace(self.factors, user_columns=tables[0], users=tables[1])
-        return FactorModel(seen, factors, self.columns, self.trace)
+        return FactorModel(seen, factors, self.columns, self.trace, self.stopped)
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return everything as arrays, for a file."""
@@ -143,8 +146,10 @@ class FactorModel:
         return arrays
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, AnyArray]) -> FactorModel:
+    def of_arrays(cls, arrays: Mapping[str, AnyArray], stopped: Reason) -> FactorModel:
         """Make a model from `arrays`; refuse arrays that contradict each other."""
+        if stopped not in get_args(Reason):
+            raise ValueError(f"unknown reason to stop {stopped!r}")
         parts = dict(arrays)
         users, items = _ids(parts, "users"), _ids(parts, "items")
         offsets = check_offsets(parts["seen.offsets"], len(parts["seen.item"]))
@@ -160,7 +165,7 @@ class FactorModel:
             raise ValueError("the trace is not one")
         steps = tuple(HalfStep(_SIDES[int(side)], *rest) for side, *rest in trace.tolist())  # type: ignore[arg-type]
         _check(seen, factors, columns)
-        return cls(seen, factors, columns, steps)
+        return cls(seen, factors, columns, steps, stopped)
 
 
 def _ids(parts: dict[str, AnyArray], name: str) -> AnyArray:
@@ -221,6 +226,7 @@ def describe(model: FactorModel) -> dict[str, Any]:
         "ratings": model.seen.n_ratings,
         "objective": last.objective,
         "rounds": sum(step.side == "users" for step in model.trace),
+        "stopped": model.stopped,
     }
 
 

@@ -16,6 +16,7 @@ from marginrank.recommend.user_step import UserProblem
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.threads import for_chunks
 from marginrank.solvers.base import Solver
+from marginrank.solvers.solution import Reason
 from marginrank.typing import BoolArray, FloatArray
 
 #: The side that a half step improves.
@@ -125,10 +126,13 @@ class Factorization:
     n_jobs: int | None = None
     callback: Callable[[HalfStep], bool | None] | None = None
 
-    def run(self, factors: Factors, *, warm: bool = False) -> tuple[Factors, tuple[HalfStep, ...]]:
+    def run(self, factors: Factors, *, warm: bool = False) -> tuple[Factors, tuple[HalfStep, ...], Reason]:
         """Alternate from given factors; without ``warm``, they are 0 and a start is computed.
 
         Ctrl-C, the time limit or a callback that returns True ends with the factors reached.
+
+        Returns:
+            The factors, the objective after every half step, and why it ended.
         """
         work = _Work(self, time.perf_counter())
         trace = [HalfStep("start", work.objective(factors), np.inf, work.seconds)]
@@ -140,14 +144,24 @@ class Factorization:
                     factors = reached
                 objective = min(objective, trace[-1].objective)
                 trace.append(HalfStep(side, objective, gap, work.seconds))
-                if self.callback is not None and self.callback(trace[-1]):
-                    break
-                if work.interrupted or work.late or (side == "items" and self._settled(trace)):
-                    break
+                reason = self._reason(work, trace)
+                if reason is not None:
+                    return factors, tuple(trace), reason
         except KeyboardInterrupt:
             if len(trace) < 2:
                 raise
-        return factors, tuple(trace)
+            return factors, tuple(trace), "interrupted"
+        return factors, tuple(trace), "max_iter"
+
+    def _reason(self, work: _Work, trace: Sequence[HalfStep]) -> Reason | None:
+        """Return why to stop after a half step; None to go on."""
+        if self.callback is not None and self.callback(trace[-1]):
+            return "callback"
+        if work.interrupted:
+            return "interrupted"
+        if work.late:
+            return "time_limit"
+        return "stationary" if trace[-1].side == "items" and self._settled(trace) else None
 
     def _settled(self, trace: Sequence[HalfStep]) -> bool:
         """Tell whether the last round, of users and items, made hardly any progress."""

@@ -11,7 +11,8 @@ import numpy as np
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
-from marginrank.runtime.threads import CHUNKS, chunk_bounds, for_chunks, for_each
+from marginrank.runtime.threads import chunk_bounds, for_chunks, for_each
+from marginrank.runtime.tuned_constants import CHUNKS
 from marginrank.solvers.problem import Capability, Problem
 from marginrank.typing import FloatArray, IntArray
 

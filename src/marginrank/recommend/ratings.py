@@ -269,7 +269,7 @@ class Ratings:
         return Queries(
             X=np.empty((self.n_ratings, 0), dtype=np.float32),
             judgements=self.values,
-            offsets=self.offsets,
+            query_offsets=self.offsets,
             query_ids=self.users,
             document_ids=self.items[self.item],
             query_weights=self.weights,
@@ -303,9 +303,9 @@ def _columns_of(ratings: Any, columns: dict[str, str | None], rated: bool) -> tu
     if isinstance(ratings, Queries):
         if ratings.document_ids is None:
             raise DataError("these queries have no document_ids, which are the items; give them to Queries")
-        weights = None if ratings.query_weights is None else np.repeat(ratings.query_weights, ratings.lengths)
+        weights = None if ratings.query_weights is None else ratings.query_weights[ratings.query_of_row]
         values = ratings.grades if rated or ratings.has_grades else None
-        return np.repeat(ratings.query_ids, ratings.lengths), ratings.document_ids, values, weights
+        return ratings.query_ids[ratings.query_of_row], ratings.document_ids, values, weights
     if sp.issparse(ratings):
         matrix: Any = ratings
         table = matrix.tocoo()

@@ -21,7 +21,7 @@ from marginrank.losses.base import Loss
 from marginrank.losses.squared_error import SquaredDifferences
 from marginrank.measures.base import parse_mix
 from marginrank.measures.dcg import DCG
-from marginrank.measures.gains import GAINS
+from marginrank.measures.gains import gains_of
 from marginrank.methods.presets import loss_for, parse_method
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.recommend.factor_model import FactorAttributes, FactorModel, describe
@@ -30,6 +30,7 @@ from marginrank.recommend.implicit_feedback import among_unseen, with_negatives
 from marginrank.recommend.ratings import ColumnNames, Ratings, id_column, locate, pair_ids
 from marginrank.recommend.side_features import FixedColumns, SideFeatures
 from marginrank.recommend.user_step import UserProblem
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import check_C, check_seed, from_spec, seconds, to_spec
 from marginrank.runtime.text import count
 from marginrank.solvers.auto import Auto
@@ -58,7 +59,7 @@ def loss_to_train(measure: str, requested: str | Loss | None, values: FloatArray
     if len(parts) > 1 or not isinstance(first, DCG):
         return loss_for(measure)
     with np.errstate(over="ignore", invalid="ignore"):
-        unit = float(GAINS[first.gain](values).std())
+        unit = float(gains_of(first.gain, values).std())
     if not np.isfinite(unit):
         raise DataError(
             f"gains 2^r - 1 of ratings up to {values.max():g} are too large; use linear gains, ndcg@10(gain=linear), "
@@ -130,7 +131,7 @@ class Recommender(FactorAttributes, BaseEstimator):
 
     def __init__(
         self,
-        measure: str = "ndcg@10",
+        measure: str = DEFAULT_MEASURE,
         *,
         loss: str | Loss | None = None,
         factors: int = 16,
@@ -263,9 +264,9 @@ class Recommender(FactorAttributes, BaseEstimator):
                 "ratings use ",
                 Parameter("negatives", "all"),
             )
-        factors, trace = task.run(start, warm=warm)
+        factors, trace, stopped = task.run(start, warm=warm)
         self.loss_, self.C_ = loss, C
-        self.model_ = FactorModel(seen, factors, columns, trace)
+        self.model_ = FactorModel(seen, factors, columns, trace, stopped)
         return self
 
     def _ratings(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Ratings:
@@ -430,11 +431,15 @@ class Recommender(FactorAttributes, BaseEstimator):
         return Criterion.parse(self.measure).mean_of(self.evaluate(ratings, **columns))
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the recommender to a file that `Recommender.load` reads. It holds who rated what."""
+        """Write the recommender to a file that `Recommender.load` reads.
+
+        It holds who rated what, so a new file can be read by its owner alone; a file that is replaced keeps its
+        permissions.
+        """
         check_is_fitted(self)
         parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
         header = {"parameters": parameters, "loss": to_spec(self.loss_), "C": self.C_, **describe(self.model_)}
-        write_model(path, _KIND, header, self.model_.arrays(), overwrite=overwrite)
+        write_model(path, _KIND, header, self.model_.arrays(), overwrite=overwrite, private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -451,7 +456,7 @@ class Recommender(FactorAttributes, BaseEstimator):
             check_values(header)
             recommender = cls(**{name: from_spec(spec) for name, spec in header["parameters"].items()})
             recommender._check_parameters()
-            recommender.model_ = FactorModel.of_arrays(arrays)
+            recommender.model_ = FactorModel.of_arrays(arrays, header["stopped"])
             recommender.loss_, recommender.C_ = from_spec(header["loss"]), check_C(header["C"])
             if not isinstance(recommender.loss_, Loss) or not recommender.loss_.convex:
                 raise ValueError(f"{recommender.loss_!r} is no convex loss")

@@ -28,12 +28,13 @@ from marginrank.reporting.html_elements import (
     whole_page,
 )
 from marginrank.reporting.report_facts import Mean
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import plain
 from marginrank.runtime.text import table as text_table
 from marginrank.typing import FloatArray
 from marginrank.version import __version__
 
-MEASURE: Final = "ndcg@10"
+MEASURE: Final = DEFAULT_MEASURE
 LEARNED: Final = "learned"
 #: Retrievers that RRF combines, by the name of the system; None stands for all.
 _FUSIONS: Final[Mapping[str, tuple[str, ...] | None]] = {
@@ -176,7 +177,7 @@ def examples(outcome: DemoResults) -> tuple[list[Example], Example]:
 
 def _query_example(outcome: DemoResults, at: int) -> Example:
     query = outcome.collection.test[at]
-    rows = slice(*outcome.collection.test.offsets[at : at + 2].tolist())
+    rows = slice(*outcome.collection.test.query_offsets[at : at + 2].tolist())
     documents = query.document_names.tolist()
     before, after = (
         np.argsort(-outcome.scores[name][rows], kind="stable") for name in (outcome.best_retriever, LEARNED)

@@ -102,9 +102,8 @@ def one_query(queries: Queries, at: int) -> Queries:
     """Return one of the queries; documents without ids keep the numbers that they have among all."""
     if queries.document_ids is not None:
         return queries[at]
-    first, end = queries.offsets[at : at + 2].tolist()
-    rows = np.arange(first, end) if queries.rows is None else queries.rows[first:end]
-    return replace(queries[at], document_ids=rows.astype(str))
+    rows = np.flatnonzero(queries.query_of_row == at)
+    return replace(queries[at], document_ids=queries.document_names[rows])
 
 
 def _row(query: Queries, row: int) -> FloatArray:

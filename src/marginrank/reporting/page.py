@@ -39,6 +39,9 @@ _RUN: Final = (
     "Paths are relative to the folder where the report was made, or to the folder of the files if they are elsewhere; "
     "run the commands there."
 )
+_ABOUT_SEGMENTS: Final = (
+    "The verdict is that of the randomization test: p < 0.05, Holm-adjusted for the number of rows of the table."
+)
 #: Grades that have a chart; more of them are only counted.
 _MOST_GRADES: Final = 30
 
@@ -48,6 +51,7 @@ def render(facts: ReportFacts) -> str:
     sections = {
         "measures": ("Measures", _means(facts)),
         "differences": ("Differences", _comparisons(facts)),
+        "segments": ("Segments", _segments(facts)),
         "cutoffs": ("NDCG by cutoff", _curve(facts)),
         "queries": ("Queries", queries_parts(facts)),
         "models": ("Models", model_parts(facts)),
@@ -166,18 +170,7 @@ def _comparisons(facts: ReportFacts) -> list[str]:
         parts.append(
             table(
                 f"{measure}: difference to {settings.baseline} over {count(comparison.n_queries, 'query', 'queries')}",
-                [
-                    TableColumn("system"),
-                    TableColumn("verdict"),
-                    TableColumn("difference", number=True),
-                    TableColumn(f"{100 * settings.confidence:g} % interval", number=True),
-                    TableColumn("won", number=True),
-                    TableColumn("lost", number=True),
-                    TableColumn("tied", number=True),
-                    TableColumn("p randomization", number=True),
-                    TableColumn("p t-test", number=True),
-                    TableColumn("p Wilcoxon", number=True),
-                ],
+                _compared_columns(settings.confidence),
                 [_compared(row) for row in comparison.rows],
             )
         )
@@ -202,6 +195,20 @@ def _about_tests(n_rows: int) -> str:
     )
 
 
+def _compared_columns(confidence: float) -> list[TableColumn]:
+    numbers = [
+        "difference",
+        f"{100 * confidence:g} % interval",
+        "won",
+        "lost",
+        "tied",
+        "p randomization",
+        "p t-test",
+        "p Wilcoxon",
+    ]
+    return [TableColumn("system"), TableColumn("verdict"), *(TableColumn(name, number=True) for name in numbers)]
+
+
 def _compared(row: PairedComparison) -> list[Cell]:
     return [
         Cell(row.system),
@@ -215,6 +222,43 @@ def _compared(row: PairedComparison) -> list[Cell]:
 
 def _p(p: float) -> Cell:
     return Cell("<0.0001" if p < 0.0001 else f"{p:.4f}", p)
+
+
+def _segments(facts: ReportFacts) -> list[str]:
+    if not facts.segments:
+        return []
+    parts = [_segment_means(facts, measure) for measure in facts.settings.measures]
+    parts += [_segment_differences(facts, measure) for measure in facts.comparisons]
+    recompute = facts.commands is not None and facts.commands.sources.by is not None
+    return [
+        *parts,
+        paragraph(_ABOUT_SEGMENTS, "note") if facts.comparisons else "",
+        command(facts.commands, Commands.segments) if recompute else "",
+    ]
+
+
+def _segment_means(facts: ReportFacts, measure: str) -> str:
+    columns = [TableColumn("segment"), TableColumn("queries", number=True)]
+    for system in facts.systems:
+        interval = f"{100 * facts.settings.confidence:g} % interval"
+        columns += [TableColumn(system.name, number=True), TableColumn(interval, number=True)]
+    rows = []
+    for segment, means in facts.segments.items():
+        chosen = [mean for mean in means if mean.measure == measure]
+        cells = [cell for mean in chosen for cell in (number(mean.mean), _interval(mean))]
+        rows.append([Cell(segment), number(chosen[0].queries, ",d"), *cells])
+    return table(f"{measure} in each segment", columns, rows)
+
+
+def _segment_differences(facts: ReportFacts, measure: str) -> str:
+    columns = [TableColumn("segment"), TableColumn("queries", number=True)]
+    rows = [
+        [Cell(segment), number(part.n_queries, ",d"), *_compared(row)]
+        for segment, part in facts.comparisons[measure].by_segment.items()
+        for row in part.rows
+    ]
+    caption = f"{measure}: difference to {facts.settings.baseline} in each segment"
+    return table(caption, columns + _compared_columns(facts.settings.confidence), rows)
 
 
 def _curve(facts: ReportFacts) -> list[str]:

@@ -16,11 +16,13 @@ class Sources:
         judged: The judged queries or TREC judgements.
         systems: The file of each system, by its name.
         reading: Options that the judged file is read with, such as ``("--missing", "zero")``.
+        by: The column of the judged file that names the segments, if there is one.
     """
 
     judged: str
     systems: Mapping[str, str]
     reading: tuple[str, ...] = ()
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,19 +57,26 @@ class Commands:
 
     def means(self) -> str:
         """Return the command for means and their intervals."""
-        return self._evaluate(self.measures, "--intervals")
+        return self._judge("evaluate", self.measures, "--intervals")
 
     def comparisons(self) -> str:
         """Return the command for differences to the baseline."""
-        return self._evaluate(self.measures, "--compare", "--baseline", self.baseline or "")
+        return self._judge("compare", self.measures, "--baseline", self.baseline or "")
+
+    def segments(self) -> str:
+        """Return the command for means and differences in each segment."""
+        words = "--by", self.sources.by or "", "--intervals"
+        if len(self.sources.systems) == 1:
+            return self._judge("evaluate", self.measures, *words)
+        return self._judge("compare", self.measures, *words, "--baseline", self.baseline or "")
 
     def curve(self) -> str:
         """Return the command for NDCG at every cutoff."""
-        return self._evaluate(tuple(f"ndcg@{k}" for k in range(1, self.k + 1)))
+        return self._judge("evaluate", tuple(f"ndcg@{k}" for k in range(1, self.k + 1)))
 
     def queries(self) -> str:
         """Return the command for the values of each query."""
-        return self._evaluate(self.measures[:1], "--per-query")
+        return self._judge("evaluate", self.measures[:1], "--per-query")
 
     def data(self) -> str:
         """Return the command for the profile of the data."""
@@ -91,15 +100,16 @@ class Commands:
     def to_dict(self) -> dict[str, Any]:
         """Return the commands by what they recompute."""
         names = ["means", "curve", "queries", "data", *(["comparisons"] if len(self.sources.systems) > 1 else [])]
+        names += ["segments"] if self.sources.by else []
         return {name: getattr(self, name)() for name in names}
 
-    def _evaluate(self, measures: tuple[str, ...], *more: str) -> str:
+    def _judge(self, command: str, measures: tuple[str, ...], *more: str) -> str:
         words = [_path(self.sources.judged), *map(_path, self.sources.systems.values())]
         words += [word for measure in measures for word in ("-m", measure)]
         words += ["--policy", self.policy]
         words += [] if self.depth is None else ["--depth", str(self.depth)]
         words += [] if self.missing_topics == "error" else ["--missing-topics", self.missing_topics]
-        return _line("evaluate", *words, *more, *self.sources.reading)
+        return _line(command, *words, *more, *self.sources.reading)
 
 
 def _line(*words: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.queries import Queries
@@ -18,9 +19,10 @@ from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Summary, summarize
 from marginrank.evaluation.evaluation import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.evaluation.segments import By
 from marginrank.evaluation.systems import (
-    ByQuery,
     Document,
+    Judged,
     Lists,
     Scored,
     System,
@@ -57,6 +59,7 @@ from marginrank.reporting.report_facts import (
     Settings,
     SystemFacts,
 )
+from marginrank.runtime.default_measures import DEFAULT_MEASURES
 from marginrank.typing import FloatArray
 
 CONFIDENCE: Final = 0.95
@@ -68,6 +71,8 @@ MOST_BARS: Final = 500
 MOST_STEPS: Final = 400
 #: Queries won, and lost, that are shown with their documents.
 MOST_DUELS: Final = 10
+#: Most segments of queries.
+MOST_SEGMENTS: Final = 200
 #: Differences up to this size are roundoff, as in `compare`.
 _TIE: Final = 1e-9
 
@@ -75,7 +80,7 @@ _TIE: Final = 1e-9
 def gather_facts(
     judged: Queries | Qrels,
     systems: Mapping[str, System],
-    measures: Iterable[str] = ("ndcg@10", "ap"),
+    measures: Iterable[str] = DEFAULT_MEASURES,
     *,
     policy: str | Policy = "standard",
     depth: int | None = None,
@@ -85,18 +90,20 @@ def gather_facts(
     title: str | None = None,
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
+    by: By | None = None,
 ) -> ReportFacts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
     settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, k, baseline)
     cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
     needed = list(dict.fromkeys([*settings.measures, *cutoffs]))
-    options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
+    options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics, "by": by}
     scored, results = {}, {}
     for name, system in systems.items():
         with _errors_of(name, sources):
             scored[name] = score_documents(judged, system)
             results[name] = evaluate(judged, scored[name], needed, **options)
     _check_queries(results, settings)
+    _check_segments(results)
     summary = _summary(results, settings)
     several = len(results) > 1
     texts = _texts(judged, query_text)
@@ -109,6 +116,7 @@ def gather_facts(
         means=_means(results, settings, summary),
         comparisons={name: summary.comparisons[name, settings.baseline] for name in settings.measures if several},
         leaders=_leaders(results, settings, summary) if several else {},
+        segments=_segments(results, settings),
         curve=tuple(
             CurvePoint(name, at, result.mean[f"ndcg@{at}"]) for name, result in results.items() for at in _upto(k)
         ),
@@ -183,6 +191,12 @@ def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> Non
             raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")
 
 
+def _check_segments(results: Mapping[str, Evaluation]) -> None:
+    n = len(next(iter(results.values())).by_segment)
+    if n > MOST_SEGMENTS:
+        raise DataError(f"the queries have {n:,} segments, and a report shows {MOST_SEGMENTS}; merge the small ones")
+
+
 def _kind(system: System) -> Any:
     return "model" if isinstance(system, Ranker) else "run" if isinstance(system, Run) else "scores"
 
@@ -209,6 +223,15 @@ def _means(results: Mapping[str, Evaluation], settings: Settings, summary: Summa
         for measure in settings.measures
         for name, result in results.items()
     )
+
+
+def _segments(results: Mapping[str, Evaluation], settings: Settings) -> dict[str, tuple[Mean, ...]]:
+    names = list(next(iter(results.values())).by_segment)
+    parts = {name: {system: result.by_segment[name] for system, result in results.items()} for name in names}
+    return {
+        name: _means(part, settings, summarize(part, settings.measures, confidence=CONFIDENCE))
+        for name, part in parts.items()
+    }
 
 
 def _leaders(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> dict[str, Leader]:
@@ -258,11 +281,13 @@ def _query_table(
 
 def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
     """Count the documents of each query, and those above grade 0."""
-    ids = judged.query_ids if isinstance(judged, Queries) else judged.topics
-    before = np.concatenate([[0], np.cumsum(judged.grades > 0)])
-    relevant = np.diff(before[judged.offsets])
-    counts = zip(np.diff(judged.offsets).tolist(), relevant.tolist(), strict=True)
-    return dict(zip(as_text(ids).tolist(), counts, strict=True))
+    if isinstance(judged, Queries):
+        ids, lengths, query = judged.query_ids, judged.lengths, judged.query_of_row
+    else:
+        ids, lengths = judged.topics, np.diff(judged.offsets)
+        query = np.repeat(np.arange(len(ids)), lengths)
+    relevant = np.bincount(query, judged.grades > 0, minlength=len(ids)).astype(np.int64)
+    return dict(zip(as_text(ids).tolist(), zip(lengths.tolist(), relevant.tolist(), strict=True), strict=True))
 
 
 def _contests(
@@ -396,10 +421,12 @@ def _profile_of_qrels(judged: Qrels) -> dict[str, Any]:
 
 def write_report(
     path: str | Path,
-    judged: Queries | Qrels | ByQuery,
+    judged: Judged,
     systems: Mapping[str, System],
-    measures: Iterable[str] = ("ndcg@10", "ap"),
+    measures: Iterable[str] = DEFAULT_MEASURES,
     *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
@@ -408,6 +435,7 @@ def write_report(
     title: str | None = None,
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
+    by: By | None = None,
 ) -> ReportFacts:
     """Write an HTML report about one or several systems, as one self-contained file.
 
@@ -418,10 +446,13 @@ def write_report(
 
     Args:
         path: File to write.
-        judged: Judged queries, or TREC judgements, which go with runs; these also as ``{query: {document: grade}}``.
-        systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`, also as
+        judged: Judged queries; TREC judgements, which go with runs, also as ``{query: {document: grade}}``; or grades,
+            which go with ``qid`` or ``group``.
+        systems: By name, a `Ranker`, one score per row of the queries, or a `Run`, also as
             ``{query: {document: score}}``.
         measures: Spellings such as ``ndcg@10``; queries are compared by the first.
+        qid: The query of each grade.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
         policy: How to score ties, and queries without relevant documents.
         depth: Evaluate only the first documents of each ranking.
         missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
@@ -431,13 +462,15 @@ def write_report(
         title: Title of the page.
         sources: The files of data and systems; with them the page has the command that recomputes each number.
         query_text: The text of each query, by query id, to show beside the id. Queries may be left out.
+        by: Segments of the queries, for a section with the values in each: a dict from query id to segment, or an
+            array with one entry per query or one per row.
 
     Returns:
         Everything that the page shows.
     """
     library()  # what is missing is said before any work is done
     facts = gather_facts(
-        as_judged(judged),
+        as_judged(judged, qid, group),
         {name: as_system(system) for name, system in systems.items()},
         measures,
         policy=policy,
@@ -448,6 +481,7 @@ def write_report(
         title=title,
         sources=sources,
         query_text=query_text,
+        by=by,
     )
     # Paths need not be UTF-8.
     Path(path).write_text(render(facts), encoding="utf-8", errors="backslashreplace")

@@ -116,7 +116,7 @@ class Duel:
     other: float
     documents: tuple[Place, ...]
     other_documents: tuple[Place, ...]
-    #: By name of the system: the document at the first rank where the lists differ, against the other system's.
+    #: The document at the first rank where the lists differ, against the other system's, by name of the system.
     reasons: Mapping[str, Explanation]
     text: str | None = None
 
@@ -189,6 +189,8 @@ class ReportFacts:
     comparisons: Mapping[str, Comparison]
     #: By measure; none for a single system.
     leaders: Mapping[str, Leader]
+    #: By segment, as ``means``; none without segments.
+    segments: Mapping[str, tuple[Mean, ...]]
     curve: tuple[CurvePoint, ...]
     queries: QueryTable
     contests: tuple[Contest, ...]

@@ -1,1 +1,1 @@
-"""Threads, memory, files, compiled kernels and option objects: what knows nothing of ranking."""
+"""Threads, memory, files, compiled kernels and option objects; nothing here depends on ranking."""

@@ -1,4 +1,4 @@
-"""Inputs, opened for reading; a pipe is read once and kept, so that it can be opened again."""
+"""Input files and pipes, and files written atomically."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
+from marginrank.errors import DataError
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.text import nearest
 
 _BLOCK: Final = 1 << 20
 
-_kept: ContextVar[dict[Path, IO[bytes]] | None] = ContextVar("kept", default=None)
+#: Copies of pipes, which can be read only once.
+_pipe_copies: ContextVar[dict[Path, IO[bytes]] | None] = ContextVar("pipe_copies", default=None)
 
 
 def no_such_file(path: Path) -> str:
-    """Say that a file is not there, and which one may have been meant."""
+    """Return the message for a missing file, with a similar name if there is one."""
     with suppress(OSError):
-        near = nearest(path.name, [other.name for other in path.parent.iterdir()], likeness=0.8)
+        near = nearest(path.name, [file.name for file in path.parent.iterdir()], likeness=0.8)
         if near is not None:
             return f"no such file; did you mean {str(path.with_name(near))!r}?"
     return "no such file; check the name and the folder"
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a pipe, a socket or a device, whose bytes come only once."""
+    """Return whether a path is a pipe, a socket or a device, which can be read only once."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -41,40 +43,59 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def streams_kept() -> Iterator[None]:
-    """Keep what is read from pipes in temporary files, so that every `open_input` inside gives all of it."""
-    if _kept.get() is not None:
+def rereadable_pipes() -> Iterator[None]:
+    """Copy pipes to temporary files, so that every `open_input` inside the context reads them from the beginning."""
+    if _pipe_copies.get() is not None:
         yield
         return
     files: dict[Path, IO[bytes]] = {}
-    token = _kept.set(files)
+    token = _pipe_copies.set(files)
     try:
         yield
     finally:
-        _kept.reset(token)
+        _pipe_copies.reset(token)
         for file in files.values():
             file.close()
 
 
 def open_input(path: Path) -> BinaryIO:
-    """Open a file or a pipe at its beginning; the result can seek."""
+    """Open a file or a pipe for reading; the result is seekable."""
     if not is_stream(path):
         try:
             return path.open("rb")
         except FileNotFoundError:
             raise FileNotFoundError(f"{path}: {no_such_file(path)}") from None
-    files = _kept.get()
+    files = _pipe_copies.get()
     if files is None:
         return _copy(path)
     if path not in files:
         files[path] = _copy(path)
-    again = os.fdopen(os.dup(files[path].fileno()), "rb")
-    again.seek(0)
-    return again
+    copy = os.fdopen(os.dup(files[path].fileno()), "rb")
+    copy.seek(0)
+    return copy
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file; refuse folders, pipes, sockets and devices, whose readers may wait forever."""
+    irregular = DataError("not a regular file; put a file there", path=path)
+    try:
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: {no_such_file(path)}") from None
+    except IsADirectoryError:
+        raise irregular from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise irregular
+    return file
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _copy(path: Path) -> BinaryIO:
-    """Copy a stream to a temporary file without a name, which even a killed process does not leave behind."""
+    """Copy a stream to a temporary file without a name, which disappears even if the process is killed."""
     budget, n_bytes = max_memory(), 0
     copy = tempfile.TemporaryFile()  # noqa: SIM115
     try:
@@ -100,16 +121,18 @@ _UNFINISHED: Final = ".unfinished"
 
 
 @contextmanager
-def atomic_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
-    """Yield a path of the same name to write to, which replaces ``path`` once everything is on the disk.
+def atomic_path(path: str | Path, *, overwrite: bool = True, private: bool = False) -> Iterator[Path]:
+    """Yield a temporary path to write to, which replaces ``path`` once everything is on the disk.
 
-    Whatever stops the writer, the name holds what it held before or the new file, never a part of it. The new file is
-    written in a folder ``.NAME.<hex digits>.unfinished`` beside it, which only a killed process leaves behind; the next
-    writer of that name removes it. A symbolic link stays, and the file it points to is replaced.
+    If the writer fails, ``path`` is unchanged; it is never half written. The temporary file has the same name and is in
+    a folder ``.NAME.<hex digits>.unfinished`` beside it, which nobody else may enter. Only a killed process leaves this
+    folder behind, and the next writer of that name removes it. A symbolic link remains, and the file it points to is
+    replaced. The new file has the permissions of the one it replaces.
 
     Args:
         path: The file to write; its folder has to exist.
-        overwrite: Replace a file of that name; otherwise refuse it, before writing and once more after.
+        overwrite: Replace an existing file; otherwise refuse it, before and after writing.
+        private: If there is no such file yet, let only its owner read and write it.
 
     Raises:
         FileExistsError: The file exists and ``overwrite`` is false.
@@ -127,21 +150,22 @@ def atomic_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
     """
     target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     _check_target(target, overwrite)
-    _sweep(target)
-    with _waiting_folder(target) as waiting:
+    _remove_leftovers(target)
+    with _temporary_folder(target) as folder:
         try:
-            yield waiting / target.name
-            _sync(waiting / target.name)
+            yield folder / target.name
+            _set_mode(folder / target.name, target, private)
+            _sync(folder / target.name)
             if overwrite:
-                (waiting / target.name).replace(target)
+                (folder / target.name).replace(target)
             else:
-                _put_in_free_place(waiting / target.name, target)
+                _move_without_overwriting(folder / target.name, target)
         except FileExistsError:
             raise
         except OSError as error:
-            if error.errno is None or not _is_within(error.filename, waiting):
+            if error.errno is None or not _is_within(error.filename, folder):
                 raise
-            # The waiting name would mean nothing to the reader.
+            # Name the target: the user does not know the temporary path.
             raise OSError(error.errno, f"cannot write: {error.strerror}", str(target)) from error
     with suppress(OSError):
         _sync(target.parent)
@@ -152,51 +176,51 @@ def _is_within(name: object, folder: Path) -> bool:
 
 
 @contextmanager
-def _waiting_folder(target: Path) -> Iterator[Path]:
-    """Make a folder that is locked as long as it is in use, and removed at the end."""
+def _temporary_folder(target: Path) -> Iterator[Path]:
+    """Make a folder that is locked while in use, and removed at the end."""
     lock = None
     while lock is None:
-        waiting = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
+        folder = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
         try:
-            waiting.mkdir()
-            lock = _locked(waiting, target, wait=True)
+            folder.mkdir(0o700)
+            lock = _locked(folder, target, wait=True)
         except OSError as error:
-            shutil.rmtree(waiting, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             raise OSError(error.errno, f"cannot write in this folder: {error.strerror}", str(target.parent)) from None
     try:
-        yield waiting
+        yield folder
     finally:
         # Windows does not remove what is open.
         os.close(lock)
-        shutil.rmtree(waiting, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep(target: Path) -> None:
-    """Remove what killed writers of this name left, but nothing that a live one uses."""
+def _remove_leftovers(target: Path) -> None:
+    """Remove the temporary folders that killed writers of this name left; those in use are locked."""
     pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{16}" + re.escape(_UNFINISHED))
     with suppress(OSError), os.scandir(target.parent) as entries:
-        for entry in [one for one in entries if pattern.fullmatch(one.name)]:
+        for entry in [item for item in entries if pattern.fullmatch(item.name)]:
             if entry.is_dir(follow_symlinks=False):
                 with suppress(OSError):
                     _remove_if_unused(Path(entry.path), target)
 
 
-def _remove_if_unused(waiting: Path, target: Path) -> None:
-    lock = _locked(waiting, target, wait=False)
+def _remove_if_unused(folder: Path, target: Path) -> None:
+    lock = _locked(folder, target, wait=False)
     if lock is not None:
         if fcntl is None:
             os.close(lock)
-        shutil.rmtree(waiting, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         if fcntl is not None:
             os.close(lock)
 
 
-def _locked(waiting: Path, target: Path, *, wait: bool) -> int | None:
-    """Lock a waiting folder and return the descriptor; None if another holds it or has removed it.
+def _locked(folder: Path, target: Path, *, wait: bool) -> int | None:
+    """Lock a temporary folder and return the descriptor; None if another process has locked or removed it.
 
-    Where there are no such locks, as on Windows, a file that is open cannot be removed, which tells the same.
+    Windows has no such locks, but an open file cannot be removed there, which has the same effect.
     """
-    path = waiting / f"{target.name}.lock"
+    path = folder / f"{target.name}.lock"
     if fcntl is None:
         if not wait:
             path.unlink(missing_ok=True)
@@ -212,7 +236,7 @@ def _locked(waiting: Path, target: Path, *, wait: bool) -> int | None:
     except FileNotFoundError:
         pass
     except OSError:
-        if wait:  # a file system without locks, where nothing is swept
+        if wait:  # a file system without locks, where leftovers remain
             return lock
     os.close(lock)
     return None
@@ -236,11 +260,19 @@ def _refuse_existing(target: Path) -> None:
         raise FileExistsError(f"{target}: exists; choose another name or pass overwrite=True")
 
 
-def _put_in_free_place(written: Path, target: Path) -> None:
+def _set_mode(written: Path, target: Path, private: bool) -> None:
+    """Set the permissions of the file that is replaced, or those of a private one; others follow the umask."""
+    mode = stat.S_IMODE(written.stat().st_mode)
+    wanted = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600 if private else mode
+    if wanted != mode:
+        written.chmod(wanted)
+
+
+def _move_without_overwriting(written: Path, target: Path) -> None:
     try:
         target.hardlink_to(written)
     except OSError:
-        # The name was taken meanwhile, or this file system has no hard links.
+        # The name is taken by now, or this file system has no hard links.
         _refuse_existing(target)
         written.replace(target)
 

@@ -1,4 +1,4 @@
-"""Compiled functions: `numba.njit` with the options of this package, and the folder that they are cached in."""
+"""`numba.njit` with the options of this package, and the cache folder of compiled kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numba
 
 from marginrank.version import __version__
 
-#: What is logged if something has to be compiled.
+#: Log message if something has to be compiled.
 COMPILING: Final = "compiling kernels for this machine; this takes a few seconds, and happens once"
 _LOG: Final = logging.getLogger(__name__)
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -34,12 +34,12 @@ class KernelCacheWarning(UserWarning):
 def njit(*, nogil: bool = True, cache: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function with Numba.
 
-    A function whose name begins with _ is called by kernels alone, and becomes part of them. If it has no options, it
-    is inlined, which spares its arrays the counting of references.
+    A function whose name begins with _ is called by kernels only, and compiled with them. Without options it is
+    inlined, which avoids reference counting of its arrays.
 
     Args:
         nogil: Whether to release the global interpreter lock.
-        cache: Whether to keep what was compiled for the next process.
+        cache: Whether to cache the compiled function on disk.
         options: Further options of `numba.njit`.
     """
 
@@ -49,23 +49,23 @@ def njit(*, nogil: bool = True, cache: bool = True, **options: Any) -> Callable[
         folder = cache_folder() if cache else None
         if folder is None:
             return _JIT(nogil=nogil, **options)(function)
-        if _has_none_of(Path(function.__code__.co_filename).stem, folder):
+        if _is_uncached(Path(function.__code__.co_filename).stem, folder):
             _announce()
         with _LOCK:
             before, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, str(folder)
             try:
                 return _JIT(nogil=nogil, cache=True, **options)(function)
             finally:
-                _CONFIG.CACHE_DIR = before  # for functions of others
+                _CONFIG.CACHE_DIR = before  # other packages use Numba too
 
     return compiled
 
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder that kernels are cached in; None, with a warning, if there is none that is ours alone.
+    """Return the cache folder of kernels; None, with a warning, if there is none that only this user can write to.
 
-    Its name has a digest of all kernels, since Numba does not notice that a function of another module changed.
+    Its name has a digest of all kernels, since Numba does not notice changes of functions in other modules.
     """
     kernels = sorted(_PACKAGE.rglob("*_kernel.py"))
     digest = hashlib.sha256(b"".join([__version__.encode(), *(path.read_bytes() for path in kernels)]))
@@ -83,7 +83,7 @@ def cache_folder() -> Path | None:
 
 
 def _parents() -> Iterator[Path]:
-    """Yield the folder that the user chose, or else the one beside the sources and the caches of the user."""
+    """Yield the folder that the user configured, or else the one beside the sources and the user's cache folder."""
     if _CONFIG.CACHE_DIR:
         yield Path(_CONFIG.CACHE_DIR)
         return
@@ -96,7 +96,7 @@ def _parents() -> Iterator[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Make a folder, and tell whether we can write to it and nobody else can: what is in it is run."""
+    """Make a folder; return whether only this user can write to it, since code in it is executed."""
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -110,12 +110,12 @@ def _is_private(folder: Path) -> bool:
 
 
 @cache
-def _has_none_of(module: str, folder: Path) -> bool:
-    """Tell whether no kernel of a module is cached."""
+def _is_uncached(module: str, folder: Path) -> bool:
+    """Return whether no kernel of a module is cached."""
     return not any(folder.glob(f"*/{module}.*"))
 
 
 @cache
 def _announce() -> None:
-    """Log that kernels are compiled, once in a process."""
+    """Log that kernels are compiled, once per process."""
     _LOG.info(COMPILING)

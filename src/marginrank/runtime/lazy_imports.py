@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used."""
+"""Packages whose exported names are imported on first use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 else:
 
     class _Sparse:
-        """Stand in for `scipy.sparse`."""
+        """A proxy of `scipy.sparse`, which is imported on first use."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(importlib.import_module("scipy.sparse"), name)
 
         @staticmethod
         def issparse(X: object) -> bool:
-            """Tell whether X is sparse; if the module is not loaded, nothing is."""
+            """Return whether X is sparse; without loading the module, since no sparse X exists before."""
             return "scipy.sparse" in sys.modules and importlib.import_module("scipy.sparse").issparse(X)
 
     sp = _Sparse()
@@ -31,8 +31,7 @@ else:
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, whose ``__init__.pyi`` names what is exported.
 
-    Its modules can be reached without importing them first, and a name that does not exist is answered with one that
-    does.
+    Its modules need not be imported before use, and the error for an unknown name suggests a similar one.
 
     >>> import marginrank
     >>> marginrank.losses.StructuredLoss("ap").criterion

@@ -1,8 +1,7 @@
-"""Arrays on disk: read in order, a few rows at a time, and made there where memory has no room for them.
+"""Arrays on disk, for data larger than memory: read in order, a block of rows at a time, and written there.
 
-An array that is mapped into memory and larger than it could be left to the system, which brings in what is touched and
-lets it go when memory runs short. Reading the rows into a small buffer instead is as fast as reading the file from
-beginning to end, holds no more than that buffer, and leaves the memory to others.
+The system could page mapped arrays in and out. Reading blocks of rows into a small buffer instead is as fast as reading
+the file sequentially, and uses only the memory of that buffer.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from marginrank.runtime.memory import VARIABLE, max_memory, size_text
 from marginrank.runtime.threads import PerThread, for_each
 from marginrank.typing import AnyArray
 
-#: Bytes of a block of rows, where nothing else decides.
+#: Default size of a block of rows.
 BLOCK_BYTES: Final = 1 << 23
-#: Bytes that are written to disk at a time.
+#: Bytes that are written to disk at once.
 _WRITE_BYTES: Final = 1 << 24
-#: Share of the budget that copies of features may take, and above which an array on disk is not left to the system.
-_SHARE: Final = 0.5
+#: Fraction of the memory budget for copies of features; larger arrays on disk are read block by block.
+_BUDGET_FRACTION: Final = 0.5
 
 _lock = threading.Lock()
-_taken = 0
-#: The file that a mapping is of.
+_allocated = 0
+#: The file of each mapping.
 _files: weakref.WeakKeyDictionary[mmap.mmap, Descriptor] = weakref.WeakKeyDictionary()
 
 
 class Descriptor:
-    """A second descriptor of an open file, which is closed when nobody has it any more.
+    """A second descriptor of an open file, closed on garbage collection.
 
     Args:
         file: The file.
-        temporary: Whether it is there because memory has no room for what it holds.
+        temporary: Whether it contains an array that did not fit in memory.
     """
 
     def __init__(self, file: IO[bytes], temporary: bool) -> None:
@@ -53,25 +52,25 @@ class Descriptor:
 
 
 def map_file(file: IO[bytes], dtype: Any, mode: str, shape: tuple[int, ...] | None = None) -> np.memmap[Any, Any]:
-    """Map a file into memory, so that it can be read in order too; it may be closed or removed then."""
+    """Map a file into memory, such that `RowReader` can read it too; the file may be closed or removed afterwards."""
     array: np.memmap[Any, Any] = np.memmap(file, dtype=dtype, mode=mode, shape=shape)  # type: ignore[call-overload]
     _files[array._mmap] = Descriptor(file, mode == "r+")  # type: ignore[attr-defined]
     return array
 
 
 def is_large(array: AnyArray) -> bool:
-    """Whether an array takes more memory than copies of features may."""
-    return array.nbytes > BLOCK_BYTES and int(array.nbytes) > _SHARE * max_memory()
+    """Return whether an array takes more memory than allowed for copies of features."""
+    return array.nbytes > BLOCK_BYTES and int(array.nbytes) > _BUDGET_FRACTION * max_memory()
 
 
 def allocate(shape: tuple[int, ...], dtype: Any) -> AnyArray:
-    """Return an array to be filled: in memory as long as all of these fit in half of the budget, otherwise on disk.
+    """Return an empty array: in memory if all of these fit in half of the budget, otherwise on disk.
 
-    On disk it is a file without a name in the folder of temporary files (``TMPDIR``), which is gone with the array or
-    with the process. Fill it in order, and `flush_rows` what is done.
+    On disk it is a file without a name in the folder of temporary files (``TMPDIR``), which disappears with the array
+    or the process. Fill it in order, and call `flush_rows` for finished rows.
 
     Raises:
-        DataError: The disk has no room for it either.
+        DataError: It does not fit on the disk either.
 
     >>> allocate((2, 3), np.float32).shape
     (2, 3)
@@ -88,15 +87,15 @@ def allocate(shape: tuple[int, ...], dtype: Any) -> AnyArray:
 
 
 def fits_in_memory(n_bytes: int) -> bool:
-    """Return whether `allocate` of so many bytes is in memory."""
+    """Return whether `allocate` returns an array of this size in memory."""
     with _lock:
-        return n_bytes <= BLOCK_BYTES or n_bytes + _taken <= _SHARE * max_memory()
+        return n_bytes <= BLOCK_BYTES or n_bytes + _allocated <= _BUDGET_FRACTION * max_memory()
 
 
 def _count(n_bytes: int) -> None:
-    global _taken  # noqa: PLW0603
+    global _allocated  # noqa: PLW0603
     with _lock:
-        _taken += n_bytes
+        _allocated += n_bytes
 
 
 def _on_disk(shape: tuple[int, ...], dtype: Any, needed: int) -> AnyArray:
@@ -106,7 +105,7 @@ def _on_disk(shape: tuple[int, ...], dtype: Any, needed: int) -> AnyArray:
         if needed > free:
             raise OSError("too little room")
         with tempfile.TemporaryFile(dir=folder) as file:
-            # A hole in a file on a full disk would end the process when it is written to.
+            # Writing to a hole of a sparse file on a full disk would kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, needed)
             else:
@@ -120,8 +119,8 @@ def _on_disk(shape: tuple[int, ...], dtype: Any, needed: int) -> AnyArray:
         ) from None
 
 
-class Appended:
-    """Arrays one after the other in a file without a name, in the folder of temporary files."""
+class SpillFile:
+    """Consecutive arrays in a file without a name, in the folder of temporary files."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
@@ -129,7 +128,7 @@ class Appended:
         self._end = self._synced = 0
 
     def append(self, array: AnyArray) -> tuple[int, int]:
-        """Write an array, and return where its bytes begin and end."""
+        """Write an array, and return the start and end of its bytes."""
         gap = -self._end % array.itemsize
         start = self._end + gap
         try:
@@ -146,7 +145,7 @@ class Appended:
         return start, self._end
 
     def array(self) -> AnyArray:
-        """Return all bytes that were written, and end the writing."""
+        """Return all bytes that were written, and close the file."""
         with self._file as file:
             if self._end == 0:
                 return np.empty(0, dtype=np.uint8)
@@ -155,16 +154,16 @@ class Appended:
 
 
 def flush_rows(array: AnyArray, rows: slice) -> None:
-    """Write rows of an array on disk that are filled, many at a time; of one in memory, do nothing.
+    """Write filled rows of an array on disk, many at a time; do nothing for an array in memory.
 
     Args:
         array: An array from `allocate`, which is filled in order.
         rows: The rows that were filled last.
     """
-    found = _mapping(array)
-    if found is None:
+    location = _mapping(array)
+    if location is None:
         return
-    mapping, first = found
+    mapping, first = location
     width = array.strides[0]
     step = max(1, _WRITE_BYTES // width)
     if rows.stop // step > rows.start // step or rows.stop == len(array):
@@ -176,11 +175,11 @@ def flush_rows(array: AnyArray, rows: slice) -> None:
 
 
 def blocks(array: AnyArray, n_rows: int | None = None) -> Iterator[tuple[slice, AnyArray]]:
-    """Yield the rows of an array in order, a block at a time; a block is not to be kept or written to.
+    """Yield the rows of an array in order, in blocks, which are valid until the next one and read-only.
 
     Args:
         array: The array.
-        n_rows: Number of rows of a block; a few megabytes by default.
+        n_rows: Number of rows of a block; 8 MB by default.
     """
     step = n_rows or max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
     reader = reader_of(array)
@@ -200,13 +199,13 @@ def for_each_block(
 
     Args:
         array: The array.
-        work: What is done to a block, which is not to be kept or written to.
-        n_rows: Number of rows of a block; a few megabytes by default.
-        n_jobs: Number of threads, all cores by default; one that goes in order if one of the arrays is on disk.
-        out: An array whose rows are written.
+        work: Function that processes a block, which is valid during the call only and read-only.
+        n_rows: Number of rows of a block; 8 MB by default.
+        n_jobs: Number of threads, all cores by default; one thread, in order, if one of the arrays is on disk.
+        out: Array whose rows ``work`` writes.
     """
     step = n_rows or max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
-    if any(reader_of(one) is not None for one in (array, out) if one is not None):
+    if reader_of(array) is not None or (out is not None and reader_of(out) is not None):
         for number, (rows, block) in enumerate(blocks(array, step)):
             work(number, rows, block)
             if out is not None:
@@ -220,49 +219,50 @@ def for_each_block(
 
 
 def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:
-    """Return a copy of some rows, on disk where memory has no room for them.
+    """Return a copy of some rows, on disk if it does not fit in memory.
 
-    Rows of an array on disk that are not in order are sorted there: the array is read once, from beginning to end, and
-    its rows are dealt out to the parts of the copy that they belong to, each of which fits in memory.
+    If the array is on disk and the rows are not in order, they are sorted on disk: the array is read once,
+    sequentially, and its rows are distributed to blocks of the copy, each of which fits in memory.
     """
     out = allocate((len(rows), *array.shape[1:]), array.dtype)
     if reader_of(array) is not None and np.any(rows[1:] < rows[:-1]):
-        _deal_rows(array, rows, out)
+        _distribute_rows(array, rows, out)
         return out
     step = max(1, BLOCK_BYTES // max(1, array.strides[0]))
     for start in range(0, len(rows), step):
-        part = slice(start, min(start + step, len(rows)))
-        out[part] = array[rows[part]]
-        flush_rows(out, part)
+        block = slice(start, min(start + step, len(rows)))
+        out[block] = array[rows[block]]
+        flush_rows(out, block)
     return out
 
 
-def _deal_rows(array: AnyArray, rows: AnyArray, out: AnyArray) -> None:
+def _distribute_rows(array: AnyArray, rows: AnyArray, out: AnyArray) -> None:
     """Fill an array with rows of another, which is read in order."""
-    per_part = max(1, max(_WRITE_BYTES, max_memory() // 16) // array.strides[0])
+    block_rows = max(1, max(_WRITE_BYTES, max_memory() // 16) // array.strides[0])
     order = np.argsort(rows, kind="stable")
     sorted_rows = rows[order]
-    dealt = Appended()
-    hands: list[list[tuple[tuple[int, int], tuple[int, int]]]] = [[] for _ in range(0, len(rows), per_part)]
-    for part, block in blocks(array):
-        first, end = np.searchsorted(sorted_rows, [part.start, part.stop])
-        places = order[first:end]
-        by_part = np.argsort(places // per_part, kind="stable")
-        places, taken = places[by_part], block[sorted_rows[first:end][by_part] - part.start]
-        cuts = np.searchsorted(places // per_part, np.arange(len(hands) + 1))
-        for hand, (start, stop) in zip(hands, pairwise(cuts.tolist()), strict=True):
+    spill = SpillFile()
+    spilled: list[list[tuple[tuple[int, int], tuple[int, int]]]] = [[] for _ in range(0, len(rows), block_rows)]
+    for source, block in blocks(array):
+        first, end = np.searchsorted(sorted_rows, [source.start, source.stop])
+        targets = order[first:end]
+        by_block = np.argsort(targets // block_rows, kind="stable")
+        targets, values = targets[by_block], block[sorted_rows[first:end][by_block] - source.start]
+        cuts = np.searchsorted(targets // block_rows, np.arange(len(spilled) + 1))
+        for entries, (start, stop) in zip(spilled, pairwise(cuts.tolist()), strict=True):
             if start < stop:
-                hand.append((dealt.append(places[start:stop]), dealt.append(taken[start:stop])))
-    content = dealt.array()
-    for number, hand in enumerate(hands):
-        for place, values in hand:
-            at = bytes_between(content, *place).view(order.dtype)
-            out[at] = bytes_between(content, *values).view(array.dtype).reshape(len(at), *array.shape[1:])
-        flush_rows(out, slice(number * per_part, min((number + 1) * per_part, len(rows))))
+                entries.append((spill.append(targets[start:stop]), spill.append(values[start:stop])))
+    content = spill.array()
+    for number, entries in enumerate(spilled):
+        for target_bytes, value_bytes in entries:
+            targets = bytes_between(content, *target_bytes).view(order.dtype)
+            values = bytes_between(content, *value_bytes).view(array.dtype)
+            out[targets] = values.reshape(len(targets), *array.shape[1:])
+        flush_rows(out, slice(number * block_rows, min((number + 1) * block_rows, len(rows))))
 
 
 def bytes_between(content: AnyArray, start: int, end: int) -> AnyArray:
-    """Return some of the bytes of a file from `Appended`: read, and not left mapped, where it is large."""
+    """Return some bytes of a `SpillFile`: read into a buffer if it is large, otherwise mapped."""
     reader = reader_of(content)
     return content[start:end] if reader is None else reader.rows(start, end)
 
@@ -272,28 +272,28 @@ class RowReader:
 
     Args:
         file: The file.
-        first: Where the array begins in it.
+        first: Offset of the array in the file.
         array: The array.
     """
 
     def __init__(self, file: Descriptor, first: int, array: AnyArray) -> None:
         self._file, self._first, self._width = file, first, array.strides[0]
         self._shape, self._dtype = array.shape[1:], array.dtype
-        self._held = PerThread(_Held)
+        self._buffer = PerThread(_Buffer)
         if hasattr(os, "posix_fadvise"):
-            # The system reads further ahead then.
+            # The system then reads further ahead.
             os.posix_fadvise(file.number, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def rows(self, start: int, stop: int) -> AnyArray:
-        """Return rows, valid until the same thread asks for others; those that it asked for last are not read again."""
-        held, n_bytes = self._held(), (stop - start) * self._width
-        if held.rows != (start, stop):
-            held.rows = None
-            if len(held.data) < n_bytes:
-                held.data = np.empty(n_bytes, dtype=np.uint8)
-            self._fill(held.data[:n_bytes], self._first + start * self._width)
-            held.rows = start, stop
-        return held.data[:n_bytes].view(self._dtype).reshape(stop - start, *self._shape)
+        """Return rows, valid until the same thread asks for others; the last rows are not read again."""
+        buffer, n_bytes = self._buffer(), (stop - start) * self._width
+        if buffer.rows != (start, stop):
+            buffer.rows = None
+            if len(buffer.data) < n_bytes:
+                buffer.data = np.empty(n_bytes, dtype=np.uint8)
+            self._fill(buffer.data[:n_bytes], self._first + start * self._width)
+            buffer.rows = start, stop
+        return buffer.data[:n_bytes].view(self._dtype).reshape(stop - start, *self._shape)
 
     def _fill(self, data: Any, offset: int) -> None:
         while len(data):
@@ -303,8 +303,8 @@ class RowReader:
             data, offset = data[n_read:], offset + n_read
 
 
-class _Held:
-    """What a thread works on."""
+class _Buffer:
+    """The buffer of a thread, and the rows in it."""
 
     def __init__(self) -> None:
         self.data: AnyArray = np.empty(0, dtype=np.uint8)
@@ -312,23 +312,23 @@ class _Held:
 
 
 def reader_of(array: AnyArray) -> RowReader | None:
-    """Return what reads an array from its file; None where it is in memory, or small enough for the system to keep."""
+    """Return the reader of an array on disk; None if it is in memory, or small enough for the system to cache."""
     if array.nbytes <= BLOCK_BYTES or not array.flags.c_contiguous or not hasattr(os, "preadv"):
         return None
-    found = _mapping(array)
-    file = None if found is None else _files.get(found[0])
-    if found is None or file is None or not (file.temporary or is_large(array)):
+    location = _mapping(array)
+    file = None if location is None else _files.get(location[0])
+    if location is None or file is None or not (file.temporary or is_large(array)):
         return None
-    return RowReader(file, found[1], array)
+    return RowReader(file, location[1], array)
 
 
 def _mapping(array: AnyArray) -> tuple[mmap.mmap, int] | None:
-    """Return the mapping that an array lies in, and where it begins there."""
-    part: Any = array
-    while part is not None:
-        mapping = getattr(part, "_mmap", None)
+    """Return the mapping that contains an array, and its offset there; None if it is in memory."""
+    owner: Any = array
+    while owner is not None:
+        mapping = getattr(owner, "_mmap", None)
         if isinstance(mapping, mmap.mmap):
             base = np.frombuffer(mapping, dtype=np.uint8, count=1).__array_interface__["data"][0]
             return mapping, int(array.__array_interface__["data"][0] - base)
-        part = getattr(part, "base", None)
+        owner = getattr(owner, "base", None)
     return None

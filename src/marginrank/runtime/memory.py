@@ -1,4 +1,4 @@
-"""One budget of memory for reading, checked before memory is taken."""
+"""The memory budget, checked before allocation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from marginrank.errors import DataError
 
 #: Environment variable with the budget, in bytes or as ``8GB``.
 VARIABLE: Final = "MARGINRANK_MAX_MEMORY"
-#: Share of the machine's memory that is the budget where none is given.
-_SHARE: Final = 0.8
+#: Default budget, as a fraction of the machine's memory.
+_DEFAULT_FRACTION: Final = 0.8
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)B?", re.IGNORECASE)
 _UNLIMITED: Final = 1 << 62
@@ -23,8 +23,8 @@ _UNLIMITED: Final = 1 << 62
 def max_memory(given: int | str | None = None) -> int:
     """Return the budget in bytes: the one given, that of ``MARGINRANK_MAX_MEMORY``, or 80 % of the machine's memory.
 
-    The machine's memory is what this process may have of it: a limit of its container (cgroup) or of its address space
-    counts where it is lower.
+    A lower limit of the container (cgroup) or of the address space of this process counts instead of the machine's
+    memory.
 
     >>> max_memory("1.5 GB"), max_memory(4096)
     (1500000000, 4096)
@@ -32,7 +32,7 @@ def max_memory(given: int | str | None = None) -> int:
     if given is None:
         given = os.environ.get(VARIABLE) or None
     if given is None:
-        return int(_SHARE * min(_limits(), default=_UNLIMITED))
+        return int(_DEFAULT_FRACTION * min(_limits(), default=_UNLIMITED))
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return given
     match = _SIZE.fullmatch(str(given).strip())
@@ -42,7 +42,7 @@ def max_memory(given: int | str | None = None) -> int:
 
 
 def check_memory(needed: int, what: str, budget: int, *, remedy: str = "", path: str | Path | None = None) -> None:
-    """Refuse what needs more memory than there is.
+    """Refuse to allocate more memory than the budget.
 
     >>> check_memory(5 * 10**9, "3 queries", 10**9, remedy="read fewer", path="a.txt")
     Traceback (most recent call last):
@@ -51,16 +51,16 @@ def check_memory(needed: int, what: str, budget: int, *, remedy: str = "", path:
 set max_memory or MARGINRANK_MAX_MEMORY higher
     """
     if needed > budget:
-        first = f"{remedy}, or " if remedy else ""
+        hint = f"{remedy}, or " if remedy else ""
         raise DataError(
             f"{what} need {size_text(needed)} of memory, and max_memory is {size_text(budget)}; "
-            f"{first}set max_memory or {VARIABLE} higher",
+            f"{hint}set max_memory or {VARIABLE} higher",
             path=path,
         )
 
 
 def size_text(n_bytes: int) -> str:
-    """Spell a number of bytes.
+    """Format a number of bytes.
 
     >>> size_text(5_250_000), size_text(12)
     ('5.2 MB', '12 bytes')
@@ -72,7 +72,7 @@ def size_text(n_bytes: int) -> str:
 
 
 def _limits() -> Iterator[int]:
-    """Yield everything that limits the memory of this process."""
+    """Yield the limits of the memory of this process."""
     with suppress(AttributeError, OSError, ValueError):  # there is none on Windows
         yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(ImportError):
@@ -100,13 +100,8 @@ def _cgroup_limits() -> Iterator[int]:
         for folder in (group, *group.parents):
             if folder == root.parent:
                 break
-            yield from _limit_in(folder / ("memory.limit_in_bytes" if controllers else "memory.max"))
-
-
-def _limit_in(file: Path) -> Iterator[int]:
-    try:
-        word = file.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return
-    if word.isdigit():  # otherwise "max"
-        yield int(word)
+            file = folder / ("memory.limit_in_bytes" if controllers else "memory.max")
+            with suppress(OSError, ValueError):
+                word = file.read_text(encoding="ascii").strip()
+                if word.isdigit():  # otherwise "max"
+                    yield int(word)

@@ -1,4 +1,4 @@
-"""Option objects: frozen dataclasses that estimators take as parameters, found by their spelling."""
+"""Option objects: frozen dataclasses that estimators take as parameters, and their spellings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SPELLING: Final = re.compile(
 )
 _COMMA: Final = re.compile(r",(?![^(]*\))")
 _KIND: Final = "kind"
-#: How the names of modules end that register nothing and take long to load.
+#: Suffix of modules that register nothing and take long to load.
 _NOT_LOADED: Final = "_kernel"
 #: Types of parameters, in words.
 _TYPE_NAMES: Final[Mapping[Any, str]] = {
@@ -32,7 +32,7 @@ _TYPE_NAMES: Final[Mapping[Any, str]] = {
     float: "a number",
     str: "a string",
     NoneType: "None",
-    tuple: "a tuple",
+    tuple: "a tuple, spelled 0|1|3",
     Sequence: "a sequence",
     Mapping: "a mapping",
     Callable: "a function",
@@ -53,15 +53,15 @@ class OptionObject:
     that of its base class first.
     """
 
-    #: What a family calls its members: ``solver``, ``scorer``; None for those without spellings.
+    #: Name of the family, such as ``solver`` or ``scorer``; None for those without spellings.
     family: ClassVar[str | None] = None
     #: Spellings to show in error messages.
     example: ClassVar[str | None] = None
-    #: Whether values in spellings keep their case, as names of tables do.
-    keeps_case: ClassVar[bool] = False
+    #: Whether values in spellings are case-sensitive, such as names of database tables.
+    case_sensitive: ClassVar[bool] = False
     #: The field that is spelled ``name@value``.
     cutoff: ClassVar[str | None] = None
-    #: Names that are not spellings, and the members they most likely mean.
+    #: Frequent wrong names, and the members they most likely mean.
     mistaken_names: ClassVar[Mapping[str, str]] = {}
     name: ClassVar[str]
     registry: ClassVar[dict[str, type[OptionObject]]] = {}
@@ -72,7 +72,7 @@ class OptionObject:
             return
         namesake = OptionObject.registry.get(cls.__name__)
         package = "marginrank."
-        # A file names classes by their names alone, and would be read with the wrong one.
+        # Model files refer to classes by name, and would be read with the wrong class.
         if namesake is not None and namesake.__module__.startswith(package) and namesake.__module__ != cls.__module__:
             raise TypeError(f"{namesake.__module__} has a class {cls.__name__} already; give yours another name")
         if cls.family is not None and "name" in vars(cls):
@@ -95,11 +95,11 @@ class OptionObject:
         return replace(self, **parameters)
 
     def __sklearn_clone__(self) -> Self:
-        """Share it: it never changes."""
+        """Return the same object, which is immutable."""
         return self
 
     def __str__(self) -> str:
-        """Spell it with the parameters that differ from their defaults."""
+        """Return the spelling, with the parameters that differ from their defaults."""
         if not hasattr(self, "name"):
             return repr(self)
         chosen = {
@@ -126,8 +126,8 @@ def _check_new_name(kind: type[OptionObject]) -> None:
 def registered(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
     """Return the members of a family by name, in alphabetical order.
 
-    Every module of its folder is loaded first, and the entry points of other packages whose group is named after it,
-    such as ``marginrank.measures``.
+    Loads all modules of its folder, and the entry points of other packages in the group of its name, such as
+    ``marginrank.measures``.
     """
     package = base.__module__.rpartition(".")[0]
     load_modules(package)
@@ -156,12 +156,12 @@ def _load_entry_points(group: str) -> None:
 def parse_spelling(
     base: type[OptionObject], spec: Any, *, words: Collection[str] = (), defaults: Mapping[str, Any] | None = None
 ) -> Any:
-    """Read a spelling such as ``bundle``, ``additive(bins=64,shape=lines)`` or ``ndcg@10``.
+    """Parse a spelling such as ``bundle``, ``additive(bins=64,shape=lines)`` or ``ndcg@10``.
 
     Args:
         base: The family.
         spec: The spelling; a member of the family is returned as it is.
-        words: What may be given instead of a member; such a word is returned as it is.
+        words: Words that are accepted instead of a member, and returned as they are.
         defaults: Parameters to use if the member has them and the spelling does not name them.
     """
     if isinstance(spec, base):
@@ -169,7 +169,7 @@ def parse_spelling(
     if not isinstance(spec, str):
         example = f", such as {base.example}" if base.example else ""
         raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling{example}")
-    text = spec.strip() if base.keeps_case else spec.strip().lower()
+    text = spec.strip() if base.case_sensitive else spec.strip().lower()
     if text in words:
         return text
     match = _SPELLING.match(text)
@@ -183,7 +183,7 @@ def parse_spelling(
 
 
 def _find(base: type[OptionObject], name: str, spec: str, words: Collection[str]) -> type[OptionObject]:
-    """Find a member of a family by name; the modules of its folder are loaded if those that are loaded have none."""
+    """Return the class of a family with a name; the modules of its folder are loaded only if necessary."""
     for kind in OptionObject.registry.values():
         if vars(kind).get("name") == name and issubclass(kind, base):
             return kind
@@ -191,18 +191,18 @@ def _find(base: type[OptionObject], name: str, spec: str, words: Collection[str]
     if name in known:
         return known[name]
     near = base.mistaken_names.get(name) or nearest(name, [*words, *known])
-    # With what followed the name, so that the hint can be used as it is.
+    # With the text after the name, so that the suggestion is a complete spelling.
     hint = f"did you mean {near + spec.strip()[len(name) :]!r}? " if near else ""
     raise ValueError(f"unknown {base.family} {spec!r}; {hint}known: {', '.join([*words, *known])}")
 
 
 def _arguments(kind: type[OptionObject], text: str, cutoff: str | None, spec: str) -> dict[str, Any]:
-    """Read the arguments of a spelling, each as the type of its field."""
+    """Parse the arguments of a spelling, each as the type of its field."""
     spelled = [] if cutoff is None else [(kind.cutoff or f"@{cutoff}", cutoff)]
-    for part in filter(str.strip, split_commas(text)):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
+    for argument in filter(str.strip, split_commas(text)):
+        name, equals, value = map(str.strip, argument.partition("="))
         if not equals or not name or not value:
-            raise ValueError(f"{spec!r}: {part.strip()!r} is not name=value")
+            raise ValueError(f"{spec!r}: {argument.strip()!r} is not name=value")
         spelled.append((name, value))
     known = {f.name: f for f in fields(kind) if f.init and f.repr}
     types = _types(cast("Any", kind))
@@ -233,13 +233,13 @@ def split_commas(text: str) -> list[str]:
 
 
 def _read(word: str, types: tuple[Any, ...] | None) -> Any:
-    """Read a value; a word that a parameter of type ``str`` takes stays a word, even if it looks like a number."""
-    value = literal(word)
+    """Parse a value, ``0|1|3`` as a tuple; for a parameter of type ``str`` it remains text, whatever it looks like."""
+    value = tuple(map(literal, word.split("|"))) if "|" in word else literal(word)
     return word if types and not _is_any(value, types) and _is_any(word, types) else value
 
 
 def literal(word: str) -> bool | int | float | str | None:
-    """Read the value of a parameter.
+    """Parse the value of a parameter.
 
     >>> [literal(word) for word in ("true", "2", "0.5", "none", "linear")]
     [True, 2, 0.5, None, 'linear']
@@ -255,13 +255,15 @@ def literal(word: str) -> bool | int | float | str | None:
 
 
 def _spell(value: object) -> str:
-    """Spell a parameter.
+    """Return the spelling of a parameter.
 
-    >>> _spell(0.8), _spell(5.0), _spell(True), _spell("v1.0")
-    ('0.8', '5', 'true', 'v1.0')
+    >>> _spell(0.8), _spell(5.0), _spell(True), _spell("v1.0"), _spell((0, 1.0, 2.5))
+    ('0.8', '5', 'true', 'v1.0', '0|1|2.5')
     """
     if value is None or isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return "|".join(map(_spell, value))
     return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -272,7 +274,7 @@ def _differs(value: object, default: object) -> bool:
 
 
 def check_types(options: Any, label: str) -> None:
-    """Refuse values of a dataclass that its annotations do not allow; numbers of NumPy count as Python's.
+    """Refuse values of a dataclass that its annotations do not allow; NumPy numbers are treated as Python's.
 
     >>> @dataclass
     ... class Options:
@@ -288,12 +290,12 @@ def check_types(options: Any, label: str) -> None:
     for name, types in _types(cast("Any", type(options))).items():
         value = getattr(options, name)
         if not _is_any(value, types):
-            raise ValueError(f"{label}: {name} is {reprlib.repr(value)}; {_wanted(types)}")
+            raise ValueError(f"{label}: {name} is {reprlib.repr(value)}; {_expected(types)}")
 
 
 @cache
 def _types(kind: type) -> dict[str, tuple[Any, ...]]:
-    """Return the types that each field takes; of none, if an annotation has a name that only type checkers know."""
+    """Return the types of each field; none at all if a name in an annotation is imported for type checking only."""
     try:
         hints = get_type_hints(kind)
     except NameError:
@@ -319,13 +321,15 @@ def _is_a(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(kind))
     container = get_origin(kind) or kind
+    if container is tuple and isinstance(value, tuple):
+        return all(_is_any(entry, types) for entry in value) if (types := get_args(kind)[:1]) else True
     if container is Sequence and isinstance(value, str):
         return False
     return isinstance(value, container) if isinstance(container, type) else True
 
 
-def _wanted(types: tuple[Any, ...]) -> str:
-    """Say what a parameter takes."""
+def _expected(types: tuple[Any, ...]) -> str:
+    """Return what a parameter takes, in words."""
     names = [name for kind in types for name in _type_names(kind)]
     verb = "choose" if any(get_origin(kind) is Literal for kind in types) else "give"
     return f"{verb} {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}"
@@ -339,7 +343,7 @@ def _type_names(kind: Any) -> list[str]:
 
 
 def check_C(C: Any, name: str = "C") -> float:
-    """Return C as a number, unless it is none, or so large or small that objectives overflow.
+    """Return C as a float; refuse values that are not positive numbers, or for which objectives overflow.
 
     >>> check_C(10**400)
     Traceback (most recent call last):
@@ -366,7 +370,7 @@ def check_C(C: Any, name: str = "C") -> float:
 
 
 def check_seed(random_state: Any) -> int | None:
-    """Return a seed, or None for one that is drawn, unless it is neither.
+    """Return a seed, or None for a random one; refuse anything else.
 
     >>> check_seed("a")
     Traceback (most recent call last):
@@ -395,10 +399,10 @@ def seconds(time_limit: Any) -> float:
 
 
 def to_spec(value: Any) -> Any:
-    """Describe a parameter in plain JSON values, so that `from_spec` can make it again.
+    """Return a parameter as JSON values, from which `from_spec` makes it again.
 
     Raises:
-        TypeError: It is something that only code can describe, such as a function.
+        TypeError: It cannot be described without code, such as a function.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -419,14 +423,14 @@ def to_spec(value: Any) -> Any:
 
 
 def _load_families() -> None:
-    """Load every module of the folders that hold components, so that all their classes are registered."""
+    """Load the modules of all families, so that all their classes are registered."""
     for base in list(OptionObject.registry.values()):
         if "family" in vars(base) and base.__module__.startswith("marginrank."):
             registered(base)
 
 
 def from_spec(spec: Any) -> Any:
-    """Make what `to_spec` described, of registered classes alone.
+    """Make the parameter that `to_spec` described; its class has to be registered.
 
     >>> from_spec([1, {"kind": "mapping", "items": [["bm25", "increasing"]]}])
     (1, {'bm25': 'increasing'})

@@ -1,4 +1,4 @@
-"""Counts, tables, hints and records as text."""
+"""Text output: counts, tables, suggestions, JSON values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 
 def count(n: int, singular: str, plural: str | None = None) -> str:
-    """Count things.
+    """Format a number of things.
 
     >>> count(1, "query", "queries"), count(1200, "document")
     ('1 query', '1,200 documents')
@@ -22,7 +22,7 @@ def count(n: int, singular: str, plural: str | None = None) -> str:
 
 
 def feature_labels(names: Sequence[str] | None, n_features: int, first: int = 0) -> tuple[str, ...]:
-    """Return what features are called: their names or, without names, their numbers in the file they come from.
+    """Return the names of features or, without names, their numbers in the file they come from.
 
     >>> feature_labels(["bm25", "clicks"], 2), feature_labels(None, 2), feature_labels(None, 2, first=1)
     (('bm25', 'clicks'), ('0', '1'), ('1', '2'))
@@ -31,7 +31,7 @@ def feature_labels(names: Sequence[str] | None, n_features: int, first: int = 0)
 
 
 def feature_named(label: str) -> str:
-    """Name a feature in a sentence.
+    """Return how to name a feature in a sentence.
 
     >>> feature_named("12"), feature_named("bm25")
     ('feature 12', "feature 'bm25'")
@@ -40,7 +40,7 @@ def feature_named(label: str) -> str:
 
 
 def query_named(query: object) -> str:
-    """Name a query in a sentence; ids that begin with the word stand alone.
+    """Return how to name a query in a sentence.
 
     >>> query_named(17), query_named("query 03"), query_named("Q7")
     ('query 17', 'query 03', 'query Q7')
@@ -49,7 +49,7 @@ def query_named(query: object) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """List names; of many, the first, how many there are, and the last.
+    """Join names with commas; many are abbreviated to the first, the last and their number.
 
     >>> listed(["a", "b"]), listed([str(number) for number in range(1, 47)], most=3)
     ('a, b', '1, 2, 3, ... 46 (46 in all)')
@@ -60,19 +60,19 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Find the known name that is most like another, if any is alike enough; 1 is the same name.
+    """Return the known name that is most similar to another; None if none has the likeness, which is 1 for equal names.
 
     >>> nearest("stadard", ["standard", "trec"]), nearest("x", ["standard", "trec"]), nearest("c", ["C"])
     ('standard', None, 'C')
     """
     known = list(known)
-    if (same := next((one for one in known if one.lower() == name.lower()), None)) is not None:
+    if (same := next((candidate for candidate in known if candidate.lower() == name.lower()), None)) is not None:
         return same
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Ask for the name that may have been meant; nothing where none is like it.
+    """Ask for a similar name; the empty text if there is none.
 
     >>> did_you_mean("stadard", ["standard", "trec"]), did_you_mean("x", ["standard", "trec"])
     ("did you mean 'standard'? ", '')
@@ -82,7 +82,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name that may have been meant, or list them all.
+    """Suggest a similar name, or list all known names.
 
     >>> suggest("stadard", ["standard", "trec"]), suggest("x", ["standard", "trec"])
     ("did you mean 'standard'?", 'known: standard, trec')
@@ -91,7 +91,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape the characters of a text that steer a terminal or turn the order of reading.
+    r"""Escape control characters and those that change the direction of text.
 
     Bytes of a path that are not UTF-8 are shown as such.
 
@@ -114,7 +114,7 @@ _HARMLESS: Final = "\u200c\u200d"
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
-    """Align the columns of rows of text, the numbered ones to the right; no cell can leave its place.
+    """Align the columns of rows of text, those in ``right`` to the right; control characters are escaped.
 
     With a width, the last column is wrapped to it.
 
@@ -148,7 +148,7 @@ def _wrapped(row: Sequence[str], width: int) -> list[list[str]]:
 
 
 def facts(entries: Sequence[tuple[str, str | Sequence[str]]]) -> str:
-    r"""Put names before texts, or lists of lines.
+    r"""Format pairs of a name and a text, or a list of lines, as two columns.
 
     >>> print(facts([("C", "10"), ("wrote", ["model.safetensors", "model\n2"])]))
     C      10
@@ -164,13 +164,13 @@ def facts(entries: Sequence[tuple[str, str | Sequence[str]]]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: numbers that are not finite become null, objects their spelling.
+    """Return a value as JSON types: numbers that are not finite become None, other objects text.
 
     >>> from pathlib import Path
     >>> plain({"gap": math.inf, "path": Path("a.txt"), "C": (0.1, 1)})
     {'gap': None, 'path': 'a.txt', 'C': [0.1, 1]}
     """
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy, which need not be loaded for this
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy, which this need not import
         value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -181,13 +181,13 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-#: Most rows that a notebook shows.
-_MOST_ROWS: Final = 30
+#: Maximum number of rows shown in a notebook.
+_MAX_ROWS: Final = 30
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of words with a note below it.
+    """A table of text with a note below it.
 
     >>> result = ResultTable([["query", "ap"], ["<b>", "0.5"]], right=[1], note="policy: trec")
     >>> print(result.text())
@@ -198,9 +198,9 @@ class ResultTable:
     (True, False)
 
     Args:
-        rows: The heads of the columns, then the rows.
-        right: Numbers of the columns that are aligned to the right.
-        note: What to say below.
+        rows: The column headers, then the rows.
+        right: Indices of right-aligned columns.
+        note: Text below the table.
     """
 
     rows: Sequence[Sequence[str]]
@@ -208,14 +208,14 @@ class ResultTable:
     note: str = ""
 
     def text(self) -> str:
-        """Return it as aligned text."""
+        """Return the table as aligned text."""
         return f"{table(self.rows, right=tuple(self.right))}\n{printable(self.note)}"
 
     def html(self) -> str:
-        """Return it as markup, whose colours are those of the notebook; nothing in a cell is markup."""
+        """Return the table as HTML in the colours of the notebook; cells are escaped."""
         heads, *rows = self.rows
-        body = "".join(self._row("td", row) for row in rows[:_MOST_ROWS])
-        more = f"{len(rows) - _MOST_ROWS:,} more rows; " if len(rows) > _MOST_ROWS else ""
+        body = "".join(self._row("td", row) for row in rows[:_MAX_ROWS])
+        more = f"{len(rows) - _MAX_ROWS:,} more rows; " if len(rows) > _MAX_ROWS else ""
         note = f"<p>{_escaped(more + self.note)}</p>" if more or self.note else ""
         return f"<div><table><thead>{self._row('th', heads)}</thead><tbody>{body}</tbody></table>{note}</div>"
 
@@ -233,7 +233,7 @@ def _escaped(text: str) -> str:
 
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
-    """Make a pandas frame of columns; say what to install where there is no pandas."""
+    """Return a pandas frame with these columns; say what to install if there is no pandas."""
     try:
         import pandas as pd  # noqa: PLC0415
     except ImportError:

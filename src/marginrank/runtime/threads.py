@@ -1,4 +1,4 @@
-"""The thread pool, fixed chunks of queries, and limits of BLAS threads."""
+"""The thread pool, chunks of queries, and limits of BLAS threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
@@ -18,27 +18,22 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from marginrank.errors import Parameter, ParameterError
+from marginrank.runtime.tuned_constants import CHUNKS, SERIAL_DOCUMENTS
 from marginrank.typing import IntArray
 
 _T = TypeVar("_T")
 
 _Item = TypeVar("_Item")
 
-# Fixed, so that nothing computed per chunk can depend on the number of threads.
-CHUNKS = 64
-#: To hand the work on as few documents as these to threads takes longer than to do it.
-_FEW_DOCUMENTS = 2_000
-#: Threads that are of use to fits that are bound by the GIL, by the numbers in the features: more wait for each other.
-USEFUL_THREADS = ((50_000, 1), (1_000_000, 2))
-#: Threads that are used where no number is given; None for all cores.
+#: Default number of threads; None for all cores.
 _DEFAULT: ContextVar[int | None] = ContextVar("marginrank_threads", default=None)
 
-#: Whether this thread is one of a pool: what it hands to the same pool might never begin.
-_OWN = threading.local()
+#: Whether this thread belongs to the pool: tasks that it submits to the same pool might wait forever.
+_THREAD_STATE = threading.local()
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Threads to use: all cores for None or -1, otherwise the number given."""
+    """Return the number of threads to use: all cores for None or -1, otherwise the number given."""
     n_jobs = _DEFAULT.get() if n_jobs is None else n_jobs
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -51,7 +46,7 @@ def thread_count(n_jobs: int | None) -> int:
 
 @contextmanager
 def default_threads(n_jobs: int | None) -> Iterator[None]:
-    """Return a context in which so many threads are used where no number is given.
+    """Set the default number of threads in a context.
 
     >>> with default_threads(3):
     ...     thread_count(None)
@@ -65,7 +60,7 @@ def default_threads(n_jobs: int | None) -> Iterator[None]:
 
 
 class _BlasLimit:
-    """One thread for BLAS as long as anyone asks for it: threads that set limits of their own undo each other's."""
+    """A limit of one BLAS thread, shared by all threads: separate limits would undo each other."""
 
     def __init__(self) -> None:
         self._lock, self._n_users = threading.Lock(), 0
@@ -80,7 +75,7 @@ class _BlasLimit:
 
         with self._lock:
             if self._n_users == 0:
-                # Finding the libraries takes nearly as long as a small fit. A new one comes with a module.
+                # Finding the libraries takes nearly as long as a small fit. New ones come with new modules.
                 if self._n_modules != len(sys.modules):
                     self._n_modules, self._controller = len(sys.modules), ThreadpoolController()
                 self._limits = self._controller.limit(limits=1, user_api="blas")
@@ -93,7 +88,7 @@ class _BlasLimit:
                 self._limits.restore_original_limits()
 
     def renew_lock(self) -> None:
-        """Forget a lock that is held by a thread which a forked child does not have."""
+        """Replace the lock in a forked child, where the thread that holds it does not exist."""
         self._lock = threading.Lock()
 
 
@@ -102,7 +97,7 @@ _BLAS_LIMIT = _BlasLimit()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Return a context in which BLAS has one thread."""
+    """Limit BLAS to one thread in a context, so that results do not depend on its threads; ours share the work."""
     _BLAS_LIMIT.begin()
     try:
         yield
@@ -116,7 +111,7 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 
 
 def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
-    """Cut queries into at most ``n_chunks`` runs with about the same number of documents each."""
+    """Cut queries into at most ``n_chunks`` chunks with about the same number of documents each."""
     n = len(offsets) - 1
     if n <= 0:
         return np.zeros(1, dtype=np.int64)
@@ -129,31 +124,31 @@ def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
 
 
 def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: int | None = None) -> None:
-    """Call ``work(first_query, end_query)`` for every chunk of queries; once where there are few documents."""
+    """Call ``work(first_query, end_query)`` for every chunk of queries; once for few documents."""
     threads = thread_count(n_jobs)
-    if 0 < offsets[-1] - offsets[0] <= _FEW_DOCUMENTS:
+    if 0 < offsets[-1] - offsets[0] <= SERIAL_DOCUMENTS:
         work(0, len(offsets) - 1)
         return
     for_each(work, [(int(first), int(end)) for first, end in pairwise(chunk_bounds(offsets))], threads)
 
 
 def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None = None) -> None:
-    """Call ``work`` with every tuple of arguments, on as many threads as asked for; all have ended when it returns.
+    """Call ``work`` with every tuple of arguments, on threads; all calls have ended when it returns.
 
-    After an error no further task is begun. Of several, that of the first task is raised. Tasks see the context of the
-    caller, such as NumPy's treatment of floating-point errors; what they ask for in turn runs on their own thread.
+    After an error no further call is started, and the error of the first task is raised. Tasks have the context of the
+    caller, such as NumPy's handling of floating-point errors; calls of `for_each` inside them run on the same thread.
     """
     n_threads = min(thread_count(n_jobs), len(tasks))
-    if n_threads <= 1 or getattr(_OWN, "busy", False):
+    if n_threads <= 1 or getattr(_THREAD_STATE, "busy", False):
         for task in tasks:
             work(*task)
         return
-    # Threads take what is next: to hand every task to a pool takes as long as a short one.
+    # Threads take the next task themselves: submitting each one to the pool takes as long as a short task.
     waiting = deque(enumerate(tasks))
     errors: list[tuple[int, BaseException]] = []
 
     def take() -> None:
-        _OWN.busy = True
+        _THREAD_STATE.busy = True
         try:
             while waiting:
                 number, task = waiting.popleft()
@@ -165,13 +160,13 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
         except IndexError:  # another thread took the last task
             return
         finally:
-            _OWN.busy = False
+            _THREAD_STATE.busy = False
 
     running = [_pool(n_threads).submit(copy_context().run, take) for _ in range(n_threads)]
     try:
         wait(running)
     except BaseException:
-        # Ctrl-C: what has begun writes to the arrays of the caller, so it has to end before the caller goes on.
+        # Ctrl-C: running tasks write to the arrays of the caller, so they have to end before it continues.
         waiting.clear()
         wait(running)
         raise
@@ -180,9 +175,9 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
 
 
 def in_order(work: Callable[[_Item], _T], items: Iterable[_Item], n_threads: int) -> Iterator[_T]:
-    """Yield what ``work`` makes of each item, in order; it works on a few items ahead, on threads.
+    """Yield ``work(item)`` for each item, in order; threads compute the results of a few items ahead.
 
-    Items are asked for in the thread of the caller. What they raise is raised after the results of the items before.
+    Items are taken in the thread of the caller. An error of the iterator is raised after the results before it.
 
     >>> list(in_order(abs, iter([-3, 2, -1]), 2))
     [3, 2, 1]
@@ -205,7 +200,7 @@ def in_order(work: Callable[[_Item], _T], items: Iterable[_Item], n_threads: int
 
 
 class PerThread(Generic[_T]):
-    """A value of its own for each thread that asks, made when it first does: room to work in."""
+    """A separate value for each thread, made on first use, such as a buffer."""
 
     def __init__(self, make: Callable[[], _T]) -> None:
         self._make = make
@@ -220,20 +215,7 @@ class PerThread(Generic[_T]):
             return cast("_T", self._local.value)
 
 
-# A forked child has the pools of its parent, but not their threads.
+# A forked child has the pools of its parent without their threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
     os.register_at_fork(after_in_child=_BLAS_LIMIT.renew_lock)
-
-
-def single_blas() -> AbstractContextManager[object]:
-    """Return a context with one thread of BLAS, so that results do not depend on their number; ours share the work."""
-    limited: AbstractContextManager[object] = _pools().limit(limits=1, user_api="blas")
-    return limited
-
-
-@cache
-def _pools() -> Any:
-    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
-
-    return ThreadpoolController()

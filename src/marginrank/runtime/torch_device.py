@@ -1,4 +1,4 @@
-"""PyTorch devices, and sums over segments of their tensors."""
+"""PyTorch devices, and segment sums on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marginrank.typing import AnyArray, IntArray
 
 
 def import_torch(what: str) -> Any:
-    """Import PyTorch, or say which extra brings it."""
+    """Import PyTorch, or say which extra to install."""
     try:
         import torch  # noqa: PLC0415
     except ImportError:
@@ -34,13 +34,15 @@ class Device(NamedTuple):
             device = torch.device(name)
             torch.empty(1, device=device)
         except (RuntimeError, AssertionError, TypeError) as error:
-            why = str(error).partition("\n")[0]
-            raise ValueError(f"device is {name!r}, which PyTorch cannot use ({why}); choose 'auto' or 'cpu'") from None
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"device is {name!r}, which PyTorch cannot use ({reason}); choose 'auto' or 'cpu'"
+            ) from None
         return cls(torch, device)
 
     @property
     def computes_losses(self) -> bool:
-        """Whether losses of its scores are computed there: on a CPU, NumPy and Numba are faster; MPS has no float64."""
+        """Whether losses are computed on the device: on a CPU, NumPy and Numba are faster; MPS has no float64."""
         return self.device.type not in ("cpu", "mps")
 
     def tensor(self, values: AnyArray) -> Any:
@@ -48,12 +50,12 @@ class Device(NamedTuple):
         return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
 
     def segments(self, offsets: IntArray) -> Segments:
-        """Prepare sums over segments, which begin and end at the offsets."""
+        """Prepare sums over the segments between offsets."""
         return Segments(self.torch, self.tensor(np.asarray(offsets, dtype=np.int64)), int(offsets[-1]))
 
 
 def features_device(name: str | None, what: str) -> Device | None:
-    """Return the device to copy features to; None if they stay, as they do for ``auto`` without CUDA."""
+    """Return the device to copy features to; None if they are not copied, as for ``auto`` without CUDA."""
     if name is None:
         return None
     device = Device.find(import_torch(what), name)
@@ -63,11 +65,11 @@ def features_device(name: str | None, what: str) -> Device | None:
 class Segments:
     """Consecutive segments of tensors, such as the documents of each query.
 
-    Every sum of a segment has a fixed order or is exact, so that it has the same bits in each run.
+    Every sum of a segment has a fixed order or is exact, so results are reproducible bit for bit.
 
     Args:
         torch: The module.
-        offsets: Where each segment begins and the last ends.
+        offsets: Start of each segment, and end of the last.
         size: Length of the tensors.
     """
 
@@ -82,7 +84,7 @@ class Segments:
 
     @cached_property
     def starts(self) -> Any:
-        """Where the segment of each entry begins."""
+        """Start of the segment of each entry."""
         return self.offsets[self.numbers]
 
     def sum(self, values: Any) -> Any:
@@ -94,15 +96,15 @@ class Segments:
         return self.torch.segment_reduce(values, "max", offsets=self.offsets, unsafe=True)
 
     def running_count(self, values: Any) -> Any:
-        """Return the sums of whole numbers from the begin of the segment to each entry."""
+        """Return the cumulative sums of integers within each segment."""
         sums = self.torch.cumsum(values, 0, dtype=self.torch.int64)
         return sums - (sums - values)[self.starts]
 
     def running_sum(self, values: Any) -> Any:
-        """Return the sums of float64 from the begin of the segment to each entry, to float64 precision.
+        """Return the cumulative sums of float64 within each segment, to float64 precision.
 
-        Numbers are rounded to multiples of 2^-61 or less of the sum of their absolute values. So many of these fit into
-        64 bits, and sums of whole numbers are exact in any order; that in which CUDA adds up a tensor changes.
+        Numbers are rounded to multiples of 2^-61 or less of the sum of their absolute values, which fit into 64 bits.
+        Sums of integers are exact in any order, and the order in which CUDA adds up a tensor varies.
         """
         _, exponents = self.torch.frexp(self.sum(values.abs()))
         scales = self.torch.exp2((61.0 - exponents).clamp(max=1000.0).double())[self.numbers]

@@ -1,8 +1,9 @@
-"""`Scorer`, the way from parameters and features to scores and back, and `PreparedScorer` for given features."""
+"""`Scorer`, which maps parameters and features to scores, and `PreparedScorer` for given features."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
@@ -21,13 +22,13 @@ from marginrank.typing import Features, FloatArray, IntArray
 
 SomeForm = TypeVar("SomeForm", bound=Form)
 
-#: Spelling of a scorer that is chosen on held-out queries.
+#: Spelling of the scorer that `tune` chooses on held-out queries.
 CHOSEN: Final = "auto"
 
 
 @dataclass(frozen=True)
 class Scorer(OptionObject, ABC):
-    """How parameters θ and features determine scores.
+    """A scorer: how parameters θ and features determine scores.
 
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
     """
@@ -39,31 +40,35 @@ class Scorer(OptionObject, ABC):
     takes_sparse: ClassVar[bool] = False
     #: Whether scores change with the scale of the features, so that scaling them matters.
     scale_matters: ClassVar[bool] = True
-    #: Whether C means something to it.
+    #: Whether C has an effect.
     takes_C: ClassVar[bool] = True  # noqa: N815
     #: Whether a ranker's seed changes what it learns.
     draws: ClassVar[bool] = False
     #: Whether small fits are bound by the GIL.
     gil_bound: ClassVar[bool] = False
+    #: Options that `tune` tries if they have their default value and C has no effect, each with the values to try.
+    tuned_options: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    #: The option with the number of stages, which `tune` then chooses by early stopping on held-out queries.
+    stages_option: ClassVar[str | None] = None
 
     def before_scaling(self, X: Features) -> Features:
         """Return the features to scale."""
         return X
 
-    def within(self, time_limit: float) -> Scorer:  # noqa: ARG002
-        """Return the scorer with a time limit for `prepare`; itself where that takes a pass over the features."""
+    def with_time_limit(self, time_limit: float) -> Scorer:  # noqa: ARG002
+        """Return the scorer with a time limit for `prepare`; itself if it takes one pass over the features."""
         return self
 
     @abstractmethod
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:
-        """Prepare for scoring the documents of given queries repeatedly."""
+        """Prepare for scoring the documents of given queries many times."""
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedScorer:  # noqa: ARG002
-        """Prepare for scoring other queries with a form that was learned before."""
+        """Prepare for scoring queries with a form that was learned before."""
         raise TypeError(f"the {self.name} scorer cannot be trained further; train it anew on all queries")
 
-    def learn_in(self, queries: PartitionedQueries) -> Form:  # noqa: ARG002
-        """Learn from queries in partitions what depends on all of them."""
+    def learn_partitioned(self, queries: PartitionedQueries) -> Form:  # noqa: ARG002
+        """Learn the form from the queries of all partitions."""
         raise DataError(
             f"the {self.name} scorer is not trained on partitions; use the linear or the additive one, or train on "
             "queries in the memory of one machine"
@@ -71,92 +76,92 @@ class Scorer(OptionObject, ABC):
 
 
 class Prepared(ABC):
-    """What training asks of a scorer that is prepared for given queries."""
+    """A scorer prepared for given queries, in memory or in partitions."""
 
-    #: What is left of the scorer once θ is found.
+    #: The form of the scorer after training.
     form: Form
     n_parameters: int
-    #: Bytes that one pass over all rows reads.
+    #: Bytes read by one pass over all rows.
     n_bytes: int
-    #: How far the inputs of the parameters spread: C·spread² has no unit, and tells a large C from a small one.
+    #: Standard deviation of the inputs of the parameters; C·spread² has no unit, and tells a large C from a small one.
     spread: float = 1.0
-    #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
+    #: Required signs of the parameters, 1, −1, or 0 for free ones; None if all are free.
     signs: IntArray | None = None
 
 
 class GpuRows(Protocol):
-    """Rows on a PyTorch device, scored and summed there: tables, scores and gradients are on the device."""
+    """Rows on a PyTorch device; weights, scores and gradients are on the device too."""
 
     device: Device
 
-    def scores(self, table: Any, /) -> Any:
-        """Return the scores of all rows, given the table."""
+    def scores(self, weights: Any, /) -> Any:
+        """Return the scores of all rows."""
 
     def sums(self, gradient: Any, bounds: IntArray, /) -> Any:
-        """Return the gradient with respect to the table for each part of the rows, given that by the scores."""
+        """Return the gradient with respect to the weights of each part, given that with respect to the scores."""
 
 
 class PreparedScorer(Prepared):
-    """Scores of the documents of given queries as a linear function of parameters θ, some rows at a time.
+    """Scores of the documents of given queries as a linear function of parameters θ, computed by blocks of rows.
 
-    Rows are scored from a table, which is computed from θ once per evaluation. Their slopes are added to cells of the
-    same shape, from which the gradient is computed once. For the linear scorer, the table is θ and the cells are the
-    gradient.
+    Rows are scored with weights, which are computed from θ once per evaluation. The gradients with respect to the
+    scores are added to sums of the same shape, one for each weight, from which the gradient with respect to θ is
+    computed once. For the linear scorer, the weights are θ, and the sums are the gradient.
     """
 
     queries: Queries
-    #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
-    run_bytes: int = 1 << 21
-    #: Whether scoring takes much longer than a loss, and a pass may as well read the rows twice.
-    dear: bool = False
-    #: Whether a row is scored from few cells of the table, however many there are.
-    few_cells: bool = False
+    #: Bytes of a block of rows, which is scored and then read again for the gradient; by default it fits into a cache.
+    block_bytes: int = 1 << 21
+    #: Whether scoring takes much longer than the loss, so that a pass may read the rows twice.
+    expensive: bool = False
+    #: Whether each row is scored with only a few of the weights.
+    sparse_table: bool = False
     #: The rows on a PyTorch device, if they are kept there.
-    rows: GpuRows | None = None
+    gpu_rows: GpuRows | None = None
 
     @abstractmethod
-    def table(self, theta: FloatArray) -> FloatArray:
-        """Return what rows are scored from, given θ along the last axis."""
+    def weights(self, theta: FloatArray) -> FloatArray:
+        """Return the weights that rows are scored with, along the last axis, given θ along its last axis."""
 
     @abstractmethod
-    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+    def score(self, weights: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write the scores of the rows from ``start`` to ``stop``."""
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the scores of all documents."""
         scores = np.empty(self.queries.n_documents)
-        self.score(self.table(theta), scores, 0, len(scores))
+        self.score(self.weights(theta), scores, 0, len(scores))
         return scores
 
     def empty(self, n: int) -> FloatArray:
-        """Make room for scores or slopes."""
+        """Allocate an array for scores or gradients."""
         return np.empty(n)
 
     @abstractmethod
-    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
-        """Add the slopes of the rows from ``start`` to ``stop`` to the cells of the table."""
+    def pull_back(self, gradient: FloatArray, gradient_sums: FloatArray, start: int, stop: int) -> None:
+        """Add the gradient of the rows from ``start`` to ``stop`` to the sum of each weight."""
 
     @abstractmethod
-    def gradient(self, cells: FloatArray) -> FloatArray:
-        """Return derivatives by θ, given those by the cells, along the last axis."""
+    def gradient(self, gradient_sums: FloatArray) -> FloatArray:
+        """Return the gradient with respect to θ, given that with respect to the weights, along the last axis."""
 
-    def cells(self, documents: IntArray) -> FloatArray:
-        """Return what the table is multiplied with to give the scores of some documents, one row for each."""
+    def design_matrix(self, documents: IntArray) -> FloatArray:
+        """Return what the weights are multiplied by to score some documents, one row for each document."""
         ones = np.ones(self.queries.n_documents)
-        cells = np.zeros((len(documents), len(self.table(np.zeros(self.n_parameters)))))
-        for row, document in zip(cells, documents.tolist(), strict=True):
+        matrix = np.zeros((len(documents), len(self.weights(np.zeros(self.n_parameters)))))
+        for row, document in zip(matrix, documents.tolist(), strict=True):
             self.pull_back(ones, row, document, document + 1)
-        return cells
+        return matrix
 
 
 class PreparedPartitions(Prepared):
-    """A scorer prepared for the documents of each partition, where the partition is.
+    """A scorer prepared for each partition, on the machine that holds it.
 
     Args:
         queries: The queries.
         scorer: The scorer.
-        form: What it learned from all queries, or before.
-        n_jobs: Number of threads; for partitions on other machines, theirs count.
+        form: The form that was learned from all queries, or before.
+        n_jobs: Number of threads on this machine; other machines use their own number.
     """
 
     def __init__(self, queries: PartitionedQueries, scorer: Scorer, form: Form, n_jobs: int | None = None) -> None:
@@ -170,17 +175,17 @@ class PreparedPartitions(Prepared):
 
     @cached_property
     def spread(self) -> float:  # type: ignore[override]
-        """Root of the mean square distance of the documents from their mean, as for one partition."""
+        """Root mean square distance of the documents from their mean."""
         if self.form.kind != "linear":
             return 1.0
         return float(np.linalg.norm(Standardize().fit(self.queries).scale_))
 
 
 def prepare(scorer: Scorer, queries: AnyQueries, n_jobs: int | None = None, form: Form | None = None) -> Prepared:
-    """Prepare a scorer for queries, in partitions or not, with a form that was learned before or anew."""
+    """Prepare a scorer for queries, in partitions or not, with a given form or one that is learned now."""
     if isinstance(queries, Queries):
         return scorer.prepare(queries, n_jobs) if form is None else scorer.resume(queries, form, n_jobs)
-    return PreparedPartitions(queries, scorer, scorer.learn_in(queries) if form is None else form, n_jobs)
+    return PreparedPartitions(queries, scorer, scorer.learn_partitioned(queries) if form is None else form, n_jobs)
 
 
 def _resumed(queries: Queries, scorer: Scorer, form: Form, n_jobs: int | None) -> PreparedScorer:
@@ -191,15 +196,15 @@ def _size(prepared: PreparedScorer) -> tuple[int, IntArray | None]:
     return prepared.n_bytes, prepared.signs
 
 
-def same_kind(scorer: Scorer, form: Form, kind: type[SomeForm]) -> SomeForm:
-    """Return a form, unless it is not of the kind that a scorer learns."""
+def check_form(scorer: Scorer, form: Form, kind: type[SomeForm]) -> SomeForm:
+    """Return the form, and refuse one that another scorer learned."""
     if not isinstance(form, kind):
-        raise DataError(f"the model is {form.kind} and the scorer {scorer.name}; go on with the scorer of the model")
+        raise DataError(f"the model is {form.kind} and the scorer {scorer.name}; continue with the scorer of the model")
     return form
 
 
 def parse_scorer(spec: str | Scorer) -> Scorer:
-    """Read the spelling of a scorer, such as ``linear`` or ``additive(bins=64)``.
+    """Parse the spelling of a scorer, such as ``linear`` or ``additive(bins=64)``.
 
     >>> parse_scorer("additive(bins=64)").bins
     64
@@ -210,7 +215,7 @@ def parse_scorer(spec: str | Scorer) -> Scorer:
 
 
 def scorers_to_try(queries: Queries | PartitionedQueries) -> list[str]:
-    """Return the scorers that ``auto`` stands for on given queries.
+    """Return the scorers that ``auto`` chooses from.
 
     >>> scorers_to_try(Queries.from_arrays([[1.0], [2.0]], [0, 1], group=[2]))
     ['linear', 'additive']

@@ -1,4 +1,4 @@
-"""The form of a scorer after training: arrays, and the terms that they and the parameters stand for."""
+"""The form of a scorer after training: arrays that turn parameters into the terms of a score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Advice if a scorer takes no missing values.
 NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or additive"
-#: Where the forms of this package are, so that reading a model need not load every scorer; others are searched for.
+#: Modules of the forms of this package, so that reading a model does not load every scorer; others are searched for.
 _MODULES: Final[Mapping[str, str]] = {
     "linear": "linear.form",
     "additive": "additive.form",
@@ -33,13 +33,13 @@ _MODULES: Final[Mapping[str, str]] = {
 
 
 class Form(ABC):
-    """How parameters θ score documents: weights, curves, trees, or a sum over training documents.
+    """A form: how parameters θ score documents, by weights, curves, trees, or a sum over training documents.
 
     Its terms compute the scores. A form is made of arrays, so that a model file can hold it and reading one runs no
     code.
     """
 
-    #: What a model file calls it.
+    #: Name in model files.
     kind: ClassVar[str]
     #: Whether features may be NaN.
     takes_nan: ClassVar[bool] = False
@@ -70,7 +70,7 @@ class Form(ABC):
         """Return the terms that add up to the score."""
 
     def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents."""
+        """Return the scores of documents."""
         values = self.dense(X)
         add = add_terms(self.terms(theta), values, compiled=True)
         return score_blocks(lambda _, rows: add(rows), values, n_jobs)
@@ -83,7 +83,7 @@ class Form(ABC):
 
     @abstractmethod
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """Return the size of each feature's part, as named by ``sized_by``; empty if there is none."""
+        """Return the size of each feature in the model, as named by ``sized_by``; empty if features have none."""
 
     @abstractmethod
     def arrays(self) -> dict[str, AnyArray]:
@@ -96,7 +96,7 @@ class Form(ABC):
 
 
 def stored(arrays: Mapping[str, AnyArray], name: str, dtype: npt.DTypeLike, ndim: int = 1) -> AnyArray:
-    """Return an array of a file, and refuse one of another type or number of dimensions.
+    """Return an array of a file, and refuse another type or number of dimensions.
 
     >>> stored({"starts": np.zeros(2, dtype=np.int64)}, "starts", np.float64)
     Traceback (most recent call last):
@@ -111,7 +111,7 @@ def stored(arrays: Mapping[str, AnyArray], name: str, dtype: npt.DTypeLike, ndim
 
 
 def find_form(kind: str) -> type[Form] | None:
-    """Return the form of a kind, or None; of this folder, only its own module is loaded.
+    """Return the form of a kind, or None; forms of this package load only the module that defines them.
 
     >>> find_form("linear").__name__, find_form("oblique")
     ('LinearForm', None)
@@ -123,7 +123,7 @@ def find_form(kind: str) -> type[Form] | None:
 
 
 def all_forms() -> dict[str, type[Form]]:
-    """Return every form by kind, after loading every module of this folder."""
+    """Return all forms by kind, after loading every module of this package."""
     load_modules(__name__.rpartition(".")[0])
     return dict(Form.registry)
 
@@ -135,7 +135,7 @@ _SIGNS: Final = {"increasing": 1, "decreasing": -1}
 
 
 def monotone_signs(monotone: Monotone, n_features: int, names: Sequence[str] | None = None) -> IntArray:
-    """Return 1 for features that may only raise the score, −1 for those that may only lower it, 0 for the others.
+    """Return 1 for features that may only raise the score, −1 for those that may only lower it, 0 for all others.
 
     >>> monotone_signs({"price": "decreasing"}, 2, ["clicks", "price"]).tolist()
     [0, -1]
@@ -162,7 +162,7 @@ _KINDS = "sum.kinds"
 
 @dataclass(frozen=True, eq=False)
 class SumForm(Form):
-    """Forms of different kinds that add up; θ has the parameters of one after the other.
+    """A sum of forms of different kinds; θ has the parameters of one form after the other.
 
     >>> from marginrank.scorers.linear.form import LinearForm
     >>> SumForm((LinearForm(2),)).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
@@ -179,7 +179,7 @@ class SumForm(Form):
     def __post_init__(self) -> None:
         kinds = [part.kind for part in self.parts]
         if not kinds or self.kind in kinds or len(set(kinds)) < len(kinds):
-            raise ValueError(f"{kinds} are no forms of different kinds to add up")
+            raise ValueError(f"a sum needs forms of different kinds, not {kinds}")
 
     @property
     def takes_nan(self) -> bool:  # type: ignore[override]
@@ -188,7 +188,7 @@ class SumForm(Form):
 
     @property
     def nan_advice(self) -> str:  # type: ignore[override]
-        """Advice if features may not."""
+        """Advice if features may not be NaN."""
         return next((part.nan_advice for part in self.parts if not part.takes_nan), Form.nan_advice)
 
     @property
@@ -206,15 +206,15 @@ class SumForm(Form):
 
     def terms(self, theta: FloatArray) -> tuple[Term, ...]:
         """Return the terms of all parts."""
-        return tuple(term for part, own in self._split(theta) for term in part.terms(own))
+        return tuple(term for part, parameters in self._split(theta) for term in part.terms(parameters))
 
     def sizes(self, theta: FloatArray) -> FloatArray:
         """Return the share of each feature in the sizes of a part, averaged over the parts."""
-        sizes = [np.abs(part.sizes(own)) for part, own in self._split(theta)]
+        sizes = [np.abs(part.sizes(parameters)) for part, parameters in self._split(theta)]
         return np.asarray(np.mean([size / (size.sum() or 1.0) for size in sizes], axis=0))
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of the parts, and which kinds they are."""
+        """Return the arrays and the kinds of the parts."""
         kinds = ",".join(part.kind for part in self.parts).encode()
         return {_KINDS: np.frombuffer(kinds, dtype=np.uint8)} | {
             name: array for part in self.parts for name, array in part.arrays().items()

@@ -33,14 +33,16 @@ class ScoringFunction:
     [2, 1]
 
     Args:
-        names: What the features are called.
-        terms: What adds up to the score.
+        names: Names of the features.
+        terms: The terms of the score.
         scaling: Name of the scaling; None if there is none.
         mean: Means of the features, for the scaling ``standard``.
-        scale: Standard deviations of the features, 0 where they are constant.
+        scale: Standard deviations of the features, 0 for constant ones.
         takes_nan: Whether features may be NaN.
         nan_advice: Advice if they may not.
-        header: Everything else that the model file says, as plain values.
+        value_types: By name, ``bool`` for features that were 0 or 1 in training, which a table may have as true and
+            false, and ``int`` for those that were whole numbers.
+        header: The header of the model file.
     """
 
     names: tuple[str, ...]
@@ -50,11 +52,12 @@ class ScoringFunction:
     scale: FloatArray | None = None
     takes_nan: bool = False
     nan_advice: str = Form.nan_advice
+    value_types: Mapping[str, type] = field(default_factory=dict)
     header: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: ModelArrays, header: Mapping[str, Any]) -> ScoringFunction:
-        """Make a function of the parts of a model."""
+        """Build the function of a model."""
         form, learned = parts.form, parts.learned
         return cls(
             names=feature_labels(parts.feature_names, parts.n_features, parts.first_feature),
@@ -69,7 +72,7 @@ class ScoringFunction:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What the values that are scored are called: the features or, of a fusion, the runs."""
+        """Names of the inputs: the features or, for a fusion, the runs."""
         return self.names
 
     @property
@@ -79,7 +82,7 @@ class ScoringFunction:
 
     @property
     def takes_missing(self) -> bool:
-        """Whether values that are scored may be NaN."""
+        """Whether inputs may be NaN."""
         return self.takes_nan
 
     @property
@@ -89,7 +92,7 @@ class ScoringFunction:
 
     @cached_property
     def raw_fill(self) -> FloatArray | None:
-        """What replaces NaN before scaling; None if nothing does."""
+        """Value of each feature that replaces NaN before scaling; None to keep NaN."""
         fills = [term.raw_fill for term in self.terms if isinstance(term, LinearTerm) and term.raw_fill is not None]
         return fills[0] if fills else None
 
@@ -117,28 +120,29 @@ class ScoringFunction:
 
         Args:
             X: Features, one row per document.
-            offsets: Where queries begin, and the number of rows; no query is empty.
+            offsets: First row of each query, and the number of rows; no query is empty.
             n_jobs: Number of threads; all cores by default.
-            compiled: Whether many rows may be scored by compiled functions, which need Numba and have the same bits.
-            refuse: Raises an error that names the first value that the model does not take.
+            compiled: Whether compiled functions may score many rows; they need Numba, and scores have the same bits.
+            refuse: Function that raises an error about the first value that the model does not accept.
         """
         terms, mean, scale = self._scored
         add = add_terms(terms, X, compiled=compiled)
 
         def check(start: int, rows: AnyArray) -> None:
-            if refuse is not None and not self._takes(rows):
+            if refuse is not None and not self._accepts(rows):
                 refuse()
             self._check_finite(rows, start)
 
         def score(start: int, rows: AnyArray) -> FloatArray:
-            if not self._carries:
+            if not self._propagates_nan:
                 check(start, rows)
             scores = add(self._scaled(rows, offsets, start, mean, scale))
-            if self._carries and not np.isfinite(scores).all():
+            if not np.isfinite(scores).all():
                 check(start, rows)
+                check_scores(scores, start)
             return scores
 
-        return check_scores(score_blocks(score, X, n_jobs, offsets if self.needs_queries else None))
+        return score_blocks(score, X, n_jobs, offsets if self.needs_queries else None)
 
     def explain(
         self,
@@ -171,15 +175,15 @@ class ScoringFunction:
             raise DataError(f"rows has {chosen[outside][0]}; {len(X)} documents are numbered from 0 to {len(X) - 1}")
         offsets = _offsets(len(X), group)
         scaled = self.scale_rows(self._model_features(X, offsets), offsets)
-        parts = np.zeros((len(chosen), self.n_features))
+        contributions = np.zeros((len(chosen), self.n_features))
         for start, end in pairwise(offsets.tolist()):
             inside = (chosen >= start) & (chosen < end)
             if inside.any():
-                parts[inside] = self.contributions(scaled[chosen[inside]], scaled[start:end])
-        return parts
+                contributions[inside] = self.contributions(scaled[chosen[inside]], scaled[start:end])
+        return contributions
 
     def scale_rows(self, X: FloatArray, offsets: IntArray) -> FloatArray:
-        """Return features as the terms take them."""
+        """Return features filled and scaled."""
         self._check_finite(X)
         return self._scaled(X, offsets, 0, self.mean, self.scale)
 
@@ -192,17 +196,17 @@ class ScoringFunction:
 
         Args:
             query_features: One row per document, or a frame or a mapping with a column of values for each feature.
-            k: How many; all by default.
+            k: Number of documents; all by default.
         """
         if k is not None and (not isinstance(k, int | np.integer) or k < 1):
             raise ParameterError(Parameter("k"), f" is {k}; rank a whole number of documents, at least one")
         scores = self.score(query_features)
-        rows = np.argsort(-scores, kind="stable")[:k]
+        rows = (-scores).argsort(kind="stable")[:k]
         return Ranking(rows, scores[rows])
 
     def _features(self, features: Any) -> FloatArray:
         names = self._columns_of(features)
-        absent = [name for name in self.inputs if names is not None and name not in names]
+        absent = [] if names is None else [name for name in self.inputs if name not in names]
         if absent:
             raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.inputs)}")
         try:
@@ -219,20 +223,20 @@ class ScoringFunction:
         return X
 
     def _columns_of(self, features: Any) -> Collection[str] | None:
-        """Return the names of columns that are given by name; None for rows, and where the model has no names."""
+        """Return the names of named columns; None for rows, and if the model has no names."""
         if isinstance(features, Mapping):
             return features.keys()
         return None if self.header.get("feature_names", self.names) is None else column_names(features)
 
     def _model_features(self, X: FloatArray, offsets: IntArray) -> FloatArray:  # noqa: ARG002
-        """Return the features of the model, given what is scored."""
+        """Return the features of the model, given its inputs."""
         return X
 
     @cached_property
     def _scored(self) -> tuple[tuple[Term, ...], FloatArray | None, FloatArray | None]:
-        """The terms, mean and scale that scores are computed with.
+        """The terms, mean and scale for computing scores.
 
-        A linear term takes the scaling in: w·(x − mean)/scale is (w/scale)·(x − mean), which saves a division.
+        A linear term includes the scaling: w·(x − mean)/scale is (w/scale)·(x − mean), which saves a division.
         """
         (term, *others), mean, scale = self.terms, self.mean, self.scale
         if others or not isinstance(term, LinearTerm) or mean is None or scale is None:
@@ -243,19 +247,19 @@ class ScoringFunction:
             return self.terms, mean, scale
         return (term.with_origin(mean, weights),), None, None
 
-    @property
-    def _carries(self) -> bool:
-        """Whether the score is infinite or NaN if a value is that the model does not take."""
+    @cached_property
+    def _propagates_nan(self) -> bool:
+        """Whether a value that the model does not accept makes the score infinite or NaN."""
         linear = all(isinstance(term, LinearTerm) and term.fill is None for term in self.terms)
         return linear and not self.needs_queries
 
-    def _takes(self, X: AnyArray) -> bool:
-        """Return whether the model takes all values: none is infinite, and none missing unless it may be."""
+    def _accepts(self, X: AnyArray) -> bool:
+        """Return whether the model accepts all values: none is infinite, and none missing unless it may be."""
         return bool(np.isfinite(X).all() or (self.takes_nan and not np.isinf(X).any()))
 
     def _check_finite(self, X: AnyArray, start: int = 0) -> None:
-        """Refuse rows, from `start` on, with a value that the model does not take, and name the first."""
-        if self._takes(X):
+        """Refuse rows, from `start` on, with a value that the model does not accept, and name the first."""
+        if self._accepts(X):
             return
         bad = np.isinf(X) if self.takes_nan else ~np.isfinite(X)
         row, column = (int(at) for at in np.argwhere(bad)[0])
@@ -278,35 +282,39 @@ class ScoringFunction:
 class FusedFunction(ScoringFunction):
     """A fusion of runs: columns such as ``minmax(bm25)`` are made of the scores of runs, and then scored.
 
-    What is scored is one row per document with the score of each run, NaN where a run did not return it.
+    Inputs are one row per document with the score of each run, NaN if the run did not return the document.
 
     Args:
         kinds: Kinds of features, as `marginrank.fusion.fusion_features` makes them.
-        runs: What the runs are called.
+        runs: Names of the runs.
         are_ranks: The runs give ranks, 1 is best, instead of scores.
+        depth: Most documents that a run returned for a training query; None if that is not known.
     """
 
     kinds: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     are_ranks: bool = False
+    depth: int | None = None
 
     @classmethod
-    def of_columns(cls, function: ScoringFunction, features: str, *, are_ranks: bool = False) -> Self:
-        """Make a fusion of the function of its columns, and what they are, such as ``minmax+retrieved``."""
+    def of_columns(
+        cls, function: ScoringFunction, features: str, *, are_ranks: bool = False, depth: int | None = None
+    ) -> Self:
+        """Build a fusion from the function of its columns, and the kinds of these, such as ``minmax+retrieved``."""
         kinds = parse_features(features)
         if function.n_features % len(kinds):
             raise ValueError(f"{function.n_features} columns are not {features} of some runs")
         runs = run_names(kinds, function.header["feature_names"], function.n_features)
-        return cls(**vars(replace(function)), kinds=tuple(kinds), runs=tuple(runs), are_ranks=are_ranks)
+        return cls(**vars(replace(function)), kinds=tuple(kinds), runs=tuple(runs), are_ranks=are_ranks, depth=depth)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What the runs are called."""
+        """Names of the runs."""
         return self.runs
 
     @property
     def keep_missing(self) -> bool:
-        """Whether NaN is left for documents that a run did not return; otherwise they have 0."""
+        """Whether documents that a run did not return have NaN; otherwise they have 0."""
         return self.takes_nan
 
     @property
@@ -329,7 +337,7 @@ class Ranking(NamedTuple):
 
 
 class ModelArrays(NamedTuple):
-    """What a model file says about scores, checked."""
+    """The checked content of a model file that scores depend on."""
 
     form: Form
     theta: FloatArray
@@ -340,17 +348,19 @@ class ModelArrays(NamedTuple):
     learned: dict[str, FloatArray]
 
 
-def check_scores(scores: FloatArray) -> FloatArray:
-    """Return scores, and refuse those that are not finite."""
+def check_scores(scores: FloatArray, start: int = 0) -> FloatArray:
+    """Return the scores of documents, from `start` on, and refuse those that are not finite."""
     if not np.isfinite(scores).all():
         at = int(np.argmin(np.isfinite(scores)))
-        raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
+        raise NumericalError(f"document {start + at} has score {scores[at]}; its features are too large for this model")
     return scores
 
 
 def _offsets(n: int, group: Sequence[int] | None) -> IntArray:
-    """Return where queries begin, without empty ones, and the number of rows."""
-    sizes = [n] if group is None else [int(size) for size in group]
+    """Return the first row of each query that is not empty, and the number of rows."""
+    if group is None:
+        return np.array([0, n] if n else [0], dtype=np.int64)
+    sizes = [int(size) for size in group]
     if sum(sizes) != n or min(sizes, default=0) < 0:
         raise DataError(f"group has {sum(sizes)} documents for {n} rows; give the number of each query")
     return np.array([0, *accumulate(size for size in sizes if size)], dtype=np.int64)

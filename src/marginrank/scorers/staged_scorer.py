@@ -23,12 +23,12 @@ Towards: TypeAlias = Literal["grown", "zero"]
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Where training stands after a round.
+    """A trained model after a round.
 
     Args:
         form: How documents are scored.
         theta: The parameters of the form.
-        objective: What is minimised: the risk of the loss, or what a baseline minimises in its own terms.
+        objective: The risk of the loss, or whatever a baseline minimises.
     """
 
     form: Form
@@ -37,10 +37,10 @@ class Stage:
 
 
 class GrownStage(Stage):
-    """A stage that adds something to the one before; its own form is put together when it is asked for."""
+    """A stage that adds a form to the previous stage; the form of the whole is built on first use."""
 
     grow: Callable[[], Form]
-    #: What was added to the scores of the stage before: a form, and its parameters.
+    #: The form that was added, and its parameters.
     added: tuple[Form, FloatArray]
 
     def __init__(
@@ -56,10 +56,10 @@ class GrownStage(Stage):
 
 @dataclass(frozen=True)
 class StageLimits:
-    """What rounds are told beside the queries."""
+    """C, deadline, seed and threads of training in stages."""
 
     C: float
-    #: When to end, by the clock of `time.perf_counter`.
+    #: When to stop, by `time.perf_counter`.
     deadline: float = np.inf
     random_state: int | None = 0
     n_jobs: int | None = None
@@ -71,43 +71,43 @@ class StageLimits:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the deadline, at least a little."""
+        """Seconds until the deadline, always positive."""
         return max(self.deadline - time.perf_counter(), 1e-9)
 
 
 @dataclass(frozen=True)
 class StagedScorer(Scorer):
-    """A scorer that is trained in its own way, a stage at a time, from slopes of a loss by the scores.
+    """A scorer that is trained stage by stage, on gradients of a loss with respect to the scores.
 
-    It takes the place of the solver: there is no regulariser ½‖θ‖², and no certificate.
+    It replaces the solver: there is no regulariser ½‖θ‖², and no certificate.
     """
 
-    #: Stages without an improvement on validation queries after which training stops, unless `Ranker` is told.
+    #: Stages without improvement on validation queries after which training stops, unless `Ranker` has a patience.
     patience: ClassVar[int] = 50
     takes_C: ClassVar[bool] = False  # noqa: N815
 
     @property
     def start_scorer(self) -> Scorer | None:
-        """A scorer that is trained first, for the stages to add to ``risk.start``, its scores; None for no other."""
+        """A scorer that is trained first, whose scores ``risk.start`` the stages add to; None to start from 0."""
         return None
 
     @property
     def refits(self) -> Towards | None:
-        """What the leaves of the kept stage are regularised towards in a refit at the end; None for no refit."""
+        """What a final refit of the best stage regularises the leaves towards; None for no refit."""
         return None
 
     @property
-    def most_stages(self) -> int | None:
-        """How many stages there are unless nothing is left to learn before; None if there are always as many."""
+    def max_stages(self) -> int | None:
+        """Number of stages if training does not end before; None if the number is always the same."""
         return None
 
     @abstractmethod
-    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
-        """Train on the queries of a risk, a stage at a time.
+    def stages(self, risk: ScoreRisk, limits: StageLimits) -> Iterator[Stage]:
+        """Train on the queries of a risk, stage by stage.
 
-        The stage that is best on validation queries is kept or, without any, the one of the lowest objective.
+        The best stage on validation queries becomes the model or, without these, the stage of the lowest objective.
         """
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:  # noqa: ARG002
-        """Refuse: scores are no linear function of parameters."""
+        """Raise TypeError, since scores are not a linear function of the parameters."""
         raise TypeError(f"the {self.name} scorer is trained in stages, and no solver takes it; train it with a Ranker")

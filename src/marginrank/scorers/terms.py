@@ -1,4 +1,4 @@
-"""The terms of a score: the one place where each kind of model computes scores and contributions, with NumPy.
+"""The terms of a score, which compute scores and contributions with NumPy for every kind of model.
 
 `marginrank.scorers.form.Form.terms` returns the terms of a model. Training, trained models, light scoring and the
 service add them up with `score_blocks`; exports write them down in other languages.
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
 #: Computes the scores of some rows.
 RowScores: TypeAlias = Callable[[AnyArray], FloatArray]
 
-#: Steps between two knots that the scores of lines distinguish.
+#: Number of steps between two knots that scores of lines are rounded to.
 _UNITS: Final = 2.0**24
-#: Values that are scored at a time.
+#: Values of a block of rows.
 _BLOCK_VALUES: Final = 1 << 19
-#: Least number of values that Numba is loaded for, which takes longer than to score fewer.
+#: Minimum number of values for loading Numba, which takes longer than scoring fewer with NumPy.
 _COMPILED_VALUES: Final = 1 << 16
-#: Rows of a matrix that BLAS multiplies: a multiple of what it works on at a time, on any processor.
+#: Rows of a matrix for BLAS: a multiple of its block size on any processor.
 _ROWS: Final = 48
-#: Largest product of three dimensions that OpenBLAS multiplies in one thread, whatever number of threads it may use.
+#: Largest product of the three dimensions that OpenBLAS multiplies on one thread, however many it may use.
 _ONE_THREAD: Final = 1 << 18
-#: Most columns of factors of such products.
-_DEPTH: Final = 1 << 10
+#: Maximum number of columns of such factors: a deeper product would be narrow, and half as fast.
+_DEPTH: Final = 1 << 7
 
 
 class Term(ABC):
     """One of the terms that add up to the score of a document."""
 
-    #: What it is called in messages.
+    #: Name in messages.
     kind: ClassVar[str]
     #: Whether compiled code is faster for a few rows too.
     slow_in_numpy: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, X: FloatArray) -> FloatArray:
-        """Return the term of each row; equal rows have equal terms, wherever they are."""
+        """Return the term of each row; equal rows have equal terms."""
 
     def compiled(self) -> RowScores:
-        """Return a function with the bits of `score` that is faster on many rows, of float32 or float64."""
+        """Return a function that equals `score` bit for bit and is faster on many rows, of float32 or float64."""
         return lambda X: self.score(np.asarray(X, dtype=np.float64))
 
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:  # noqa: ARG002
@@ -65,13 +65,13 @@ class Term(ABC):
 
 
 def add_terms(terms: Iterable[Term], X: AnyArray, *, compiled: bool) -> RowScores:
-    """Return what adds up the terms of rows of X, with compiled functions if they are allowed and pay."""
+    """Return a function that adds up the terms of rows of X, compiled if that is allowed and pays."""
     functions = [term.compiled() if compiled and _pays(term, X) else Term.compiled(term) for term in terms]
     return lambda rows: reduce(np.add, (function(rows) for function in functions))
 
 
 def _pays(term: Term, X: AnyArray) -> bool:
-    """Return whether compiled code is worth loading: for many values or, if Numba is there, where NumPy is slow."""
+    """Return whether compiled code pays: for many values or, if Numba is loaded, for terms that are slow in NumPy."""
     return int(X.size) >= _COMPILED_VALUES or (term.slow_in_numpy and "numba" in sys.modules)
 
 
@@ -81,7 +81,7 @@ def score_blocks(
     n_jobs: int | None = None,
     offsets: IntArray | None = None,
 ) -> FloatArray:
-    """Score rows, some at a time; scores that are not finite are left to the caller.
+    """Return the scores of rows, computed by blocks; the caller checks that they are finite.
 
     >>> score_blocks(lambda start, rows: rows.sum(axis=1) + start, np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [3.0, 7.0]
@@ -105,11 +105,10 @@ def score_blocks(
 
 
 def _cuts(X: AnyArray, offsets: IntArray | None) -> list[int]:
-    """Return where blocks begin, and the number of rows."""
+    """Return the first row of each block, and the number of rows."""
     step = max(1, _BLOCK_VALUES // (_ROWS * max(1, X.shape[1]))) * _ROWS
-    targets = np.append(np.arange(0, len(X), step), len(X))
-    cuts = targets if offsets is None else offsets[np.searchsorted(offsets, targets)]
-    return [int(cut) for cut in np.unique(cuts)]
+    targets = [*range(0, len(X), step), len(X)]
+    return targets if offsets is None else np.unique(offsets[np.searchsorted(offsets, targets)]).tolist()
 
 
 def weighted_sums(X: FloatArray, origin: FloatArray | None, weights: FloatArray) -> FloatArray:
@@ -118,8 +117,11 @@ def weighted_sums(X: FloatArray, origin: FloatArray | None, weights: FloatArray)
     >>> weighted_sums(np.array([[1.0, 2.0], [0.5, 4.0]]), None, np.array([2.0, 3.0])).tolist()
     [8.0, 13.0]
     """
-    centred = X.T if origin is None else X.T - origin[:, None]
-    return sum_in_order(np.multiply(centred, weights[:, None], order="C"))
+    if origin is None:
+        return sum_in_order(np.multiply(X.T, weights[:, None], order="C"))
+    centred = np.subtract(X.T, origin[:, None], order="C")
+    centred *= weights[:, None]
+    return sum_in_order(centred)
 
 
 def sum_in_order(columns: FloatArray) -> FloatArray:
@@ -136,7 +138,7 @@ def sum_in_order(columns: FloatArray) -> FloatArray:
 
 def _compiled_sums(X: AnyArray, origin: FloatArray | None, weights: FloatArray) -> FloatArray:
     """Return `weighted_sums` from compiled code."""
-    from marginrank.scorers.linear.scoring_kernel import add_products  # noqa: PLC0415
+    from marginrank.scorers.linear.linear_kernel import add_products  # noqa: PLC0415
 
     scores = np.empty(len(X))
     add_products(X, np.zeros(X.shape[1]) if origin is None else origin, np.ascontiguousarray(weights), scores)
@@ -153,11 +155,11 @@ class LinearTerm(Term):
 
     Args:
         weights: The weight of each feature.
-        raw_fill: What replaces NaN before scaling; None if nothing does.
-        fill: What replaces NaN after scaling; None if nothing does.
+        raw_fill: Value of each feature that replaces NaN before scaling; None to keep NaN.
+        fill: Value of each feature that replaces NaN after scaling; None to keep NaN.
         flagged: Features with a second weight, which is added if they are NaN.
-        flag_weights: These weights.
-        origin: What is subtracted from each feature; None for nothing.
+        flag_weights: The second weights.
+        origin: Value that is subtracted from each feature; None for 0.
     """
 
     kind: ClassVar[str] = "linear"
@@ -174,8 +176,7 @@ class LinearTerm(Term):
             return replace(self, origin=origin, weights=weights)
         flag_weights = self.fill * self.weights
         flag_weights[self.flagged] += self.flag_weights
-        every = np.arange(len(weights))
-        return LinearTerm(weights, self.raw_fill, origin, every, flag_weights, origin)
+        return LinearTerm(weights, self.raw_fill, origin, np.arange(len(weights)), flag_weights, origin)
 
     def score(self, X: FloatArray) -> FloatArray:
         """Return X·w, with fills and second weights for missing values."""
@@ -203,10 +204,10 @@ class LinearTerm(Term):
         absent, missing = np.isnan(X), np.isnan(references)
         if self.fill is not None:
             X, references = np.where(absent, self.fill, X), np.where(missing, self.fill, references)
-        parts = np.asarray((X - references.mean(axis=0)) * self.weights)
+        contributions = np.asarray((X - references.mean(axis=0)) * self.weights)
         share = missing[:, self.flagged].mean(axis=0)
-        parts[:, self.flagged] += (absent[:, self.flagged] - share) * self.flag_weights
-        return parts
+        contributions[:, self.flagged] += (absent[:, self.flagged] - share) * self.flag_weights
+        return contributions
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +221,7 @@ class Curve:
         thresholds: Increasing thresholds.
         values: Values of the steps, or at the start and the thresholds of lines.
         missing: The value of NaN.
-        start: Where lines begin; None for steps.
+        start: First knot of lines; None for steps.
     """
 
     thresholds: FloatArray
@@ -239,13 +240,13 @@ class Curve:
 
 
 def threshold_grid(thresholds: Sequence[AnyArray]) -> FloatArray:
-    """Return the thresholds of each feature, filled up with inf, which no value exceeds, to a power of two.
+    """Return the thresholds of each feature, padded with inf, which no value exceeds, to a power of two.
 
     >>> threshold_grid([np.array([1.0, 2.0]), np.array([5.0])]).tolist()
     [[1.0, 2.0, inf, inf], [5.0, inf, inf, inf]]
     """
-    most = max(map(len, thresholds), default=0)
-    grid = np.full((len(thresholds), 1 << most.bit_length()), np.inf)
+    longest = max(map(len, thresholds), default=0)
+    grid = np.full((len(thresholds), 1 << longest.bit_length()), np.inf)
     for row, cuts in zip(grid, thresholds, strict=True):
         row[: len(cuts)] = cuts
     return grid
@@ -277,26 +278,28 @@ class CurvesTerm(Term):
         absent, exceeded = np.isnan(X.T), exceeded + firsts[:, None]
         values = heights[exceeded]
         if not self.steps:
-            part = self._parts(X.T, exceeded)
-            values += part * (heights[np.where(part > 0.0, exceeded + 1, exceeded)] - values)
+            fractions = self._fractions(X.T, exceeded)
+            following = heights[np.where(fractions > 0.0, exceeded + 1, exceeded)]
+            # At a knot the value is that of the knot, to the last bit.
+            values = np.where(fractions == 1.0, following, values + fractions * (following - values))
         missing = np.array([curve.missing for curve in self.curves])
         return np.where(absent, missing[:, None], values)
 
-    def _parts(self, x: FloatArray, exceeded: IntArray) -> FloatArray:
-        """Return how far each value is on the way from the knot that it exceeds to the next, in steps of 2⁻²⁴."""
+    def _fractions(self, x: FloatArray, exceeded: IntArray) -> FloatArray:
+        """Return the fraction of the way from the knot below each value to the next knot, in steps of 2⁻²⁴."""
         knots = np.concatenate([np.zeros(0), *(np.r_[curve.start, curve.thresholds, np.inf] for curve in self.curves)])
         low, high = knots[exceeded], knots[exceeded + 1]
         inside = (x > low) & (high < np.inf)
         low, high = np.where(inside, low, 0.0), np.where(inside, high, 1.0)
-        # In halves, since the difference of two numbers can be beyond float64.
+        # In halves, since the difference of two numbers can overflow.
         width = 0.5 * high - 0.5 * low
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            part = np.where(width > 1e-300, (0.5 * x - 0.5 * low) / width, (x - low) / (high - low))
-        return np.asarray(np.where(inside, np.rint(np.where(inside, part, 0.0) * _UNITS) / _UNITS, 0.0))
+            fractions = np.where(width > 1e-300, (0.5 * x - 0.5 * low) / width, (x - low) / (high - low))
+        return np.asarray(np.where(inside, np.rint(np.where(inside, fractions, 0.0) * _UNITS) / _UNITS, 0.0))
 
     @property
     def _layout(self) -> tuple[IntArray, FloatArray]:
-        """Where the values of each curve begin, and the values of all with those of NaN, and one more to read."""
+        """The first index of each curve in the values of all curves, and these, with NaN's last and a 0 at the end."""
         sizes = np.array([len(curve.values) + 1 for curve in self.curves], dtype=np.int64)
         heights = [np.append(curve.values, curve.missing) for curve in self.curves]
         return np.cumsum(sizes) - sizes, np.concatenate([*heights, [0.0]])
@@ -350,17 +353,17 @@ class TreesTerm(Term):
     values: FloatArray
 
     def score(self, X: FloatArray) -> FloatArray:
-        """Return the sum of the leaves that each row comes to or, with grades, the expected grade."""
+        """Return the sum of the leaves that each row reaches or, with grades, the expected grade."""
         rows = X.astype(np.float32).astype(np.float64) if self.single else X
         numbers = np.arange(len(rows))
         sums = np.zeros((len(rows), max(1, len(self.grades))))
         for root, output in zip(self.roots.tolist(), self.outputs.tolist(), strict=True):
             sums[:, output] += self.values[self.left[self._leaves(rows, numbers, root)]]
-        return self._score_of(sums)
+        return self._combine(sums)
 
     def compiled(self) -> RowScores:
         """Return `score` from compiled code."""
-        return lambda X: self._score_of(self.output_sums(X))
+        return lambda X: self._combine(self.output_sums(X))
 
     def output_sums(self, X: AnyArray) -> FloatArray:
         """Return the sum of the leaves for each output, from compiled code."""
@@ -371,7 +374,7 @@ class TreesTerm(Term):
         add_trees(X, *nodes, self.values, self.single, sums)
         return sums
 
-    def _score_of(self, sums: FloatArray) -> FloatArray:
+    def _combine(self, sums: FloatArray) -> FloatArray:
         return sums[:, 0] if not len(self.grades) else np.asarray((softmax(sums) * self.grades).sum(axis=1))
 
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
@@ -381,15 +384,15 @@ class TreesTerm(Term):
         return shapley_values(self, X, references)
 
     def _leaves(self, rows: FloatArray, numbers: IntArray, root: int) -> IntArray:
-        """Return the leaf of one tree that each row comes to."""
+        """Return the leaf that each row reaches in one tree."""
         nodes = np.full(len(rows), root)
         while (inner := self.feature[nodes] >= 0).any():
-            at = nodes[inner]
-            values = rows[numbers[inner], self.feature[at]]
-            leftward = values <= self.threshold[at]
+            parents = nodes[inner]
+            values = rows[numbers[inner], self.feature[parents]]
+            leftward = values <= self.threshold[parents]
             if len(self.missing_left):
-                leftward = np.where(np.isnan(values), self.missing_left[at], leftward)
-            nodes[inner] = np.where(leftward, self.left[at], self.right[at])
+                leftward = np.where(np.isnan(values), self.missing_left[parents], leftward)
+            nodes[inner] = np.where(leftward, self.left[parents], self.right[parents])
         return nodes
 
 
@@ -399,14 +402,14 @@ def softmax(values: FloatArray) -> FloatArray:
     >>> softmax(np.array([[0.0, np.log(3.0)]])).round(10).tolist()
     [[0.25, 0.75]]
     """
-    shares = np.exp(values - values.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def in_equal_blocks(score: Callable[[FloatArray], FloatArray], X: AnyArray) -> FloatArray:
-    """Score rows in blocks of one height, the last one filled up with copies of its first row.
+    """Return the scores of rows in blocks of equal height, the last one padded with copies of its first row.
 
-    In a product of another height, or one that is not a multiple of what BLAS works on at a time, a row is rounded
+    In a product of another height, or one that is not a multiple of the block size of BLAS, a row is rounded
     differently, and equal documents would no longer be tied.
 
     >>> in_equal_blocks(lambda rows: rows.sum(axis=1), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -422,18 +425,19 @@ def in_equal_blocks(score: Callable[[FloatArray], FloatArray], X: AnyArray) -> F
 
 
 def small_products(right: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return what multiplies a block of rows with the rows of a matrix: ``left @ right.T``.
+    """Return a function that multiplies a block of rows by the rows of a matrix: ``left @ right.T``.
 
-    BLAS is asked for products that are too small for several threads, since their number would change the rounding.
+    Products are too small for BLAS to use several threads, since their number would change the rounding.
 
     >>> small_products(np.array([[3.0, 4.0], [5.0, 6.0]]))(np.array([[1.0, 2.0]])).tolist()
     [[11.0, 17.0]]
     """
     n, depth = right.shape
-    if n == 1:  # a product with a vector, which BLAS shares among threads sooner
+    if n == 1:  # BLAS uses several threads for smaller products with a vector
         return lambda left: np.asarray((left * right).sum(axis=1, keepdims=True))
-    width = min(n, max(2, _ONE_THREAD // (_ROWS * max(1, min(depth, _DEPTH)))))
-    padded = np.zeros((-(-n // width) * width, depth))
+    n_panels = -(-n // (_ONE_THREAD // (_ROWS * max(1, min(depth, _DEPTH)))))
+    width = -(-n // n_panels)
+    padded = np.zeros((n_panels * width, depth))
     padded[:n] = right
     stacked = padded.reshape(-1, width, depth).transpose(0, 2, 1)
     slices = [slice(first, first + _DEPTH) for first in range(0, max(1, depth), _DEPTH)]
@@ -450,7 +454,7 @@ def _sigmoid(x: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
 
 
-#: What may lie between two layers of a network, by its name in PyTorch.
+#: Activations between the layers of a network, by name in PyTorch.
 ACTIVATIONS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {
     "relu": lambda x: np.maximum(x, 0.0),
     "tanh": np.tanh,
@@ -466,7 +470,7 @@ class NetworkTerm(Term):
 
     Args:
         layers: Weights (outputs × inputs) and biases of each layer.
-        activation: What lies between two layers; one of `ACTIVATIONS`.
+        activation: Activation between two layers; one of `ACTIVATIONS`.
     """
 
     kind: ClassVar[str] = "neural"
@@ -493,7 +497,7 @@ class KernelTerm(Term):
     Args:
         documents: The stored documents z.
         coefficients: β, one for each.
-        kernel: ``rbf`` or ``poly``; any other name is a function that only Python has.
+        kernel: ``rbf`` or ``poly``; any other name is a Python function.
         parameters: γ, or γ, degree and c.
         function: k of rows and stored documents.
     """

@@ -5,12 +5,15 @@ scored with `marginrank.model.scoring`, which needs NumPy alone.
 """
 
 from importlib.util import find_spec
+from typing import Any
 
-if not all(map(find_spec, ("fastapi", "prometheus_client", "uvicorn"))):
-    raise ImportError("marginrank.serving needs FastAPI and uvicorn: pip install 'marginrank[serve]'")
+from marginrank.runtime.lazy_imports import attach
 
-from marginrank.serving.requests import RequestLimits
-from marginrank.serving.routes import create_app
-from marginrank.serving.server import serve
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+_find, __dir__, __all__ = attach(__name__, __file__)
 
-__all__ = ["RequestLimits", "create_app", "serve"]
+
+def __getattr__(name: str) -> Any:
+    if not all(map(find_spec, ("fastapi", "prometheus_client", "uvicorn"))):
+        raise ImportError("marginrank.serving needs FastAPI and uvicorn: pip install 'marginrank[serve]'")
+    return _find(name)

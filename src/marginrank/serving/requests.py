@@ -16,36 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from marginrank.runtime.text import count, listed, suggest
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
+from marginrank.serving.limits import Refusal, ServiceLimits
 from marginrank.typing import FloatArray
-
-
-@dataclass(frozen=True)
-class RequestLimits:
-    """How much a request may ask for.
-
-    Args:
-        max_documents: Maximum number of documents per request, over all its queries.
-        max_bytes: Maximum size of a body.
-        timeout: Most seconds to send a request, and to answer it.
-    """
-
-    max_documents: int = 10_000
-    max_bytes: int = 16 << 20
-    timeout: float = 10.0
-
-    def __post_init__(self) -> None:
-        for name in ("max_documents", "max_bytes", "timeout"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
-
-
-class Refusal(Exception):  # noqa: N818
-    """An error response: its status, and a reason that names the place in the request and the fix."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
-
 
 Id: TypeAlias = str | int
 
@@ -64,7 +36,8 @@ _KINDS: Final = {
 
 _NUMBERS: Final[frozenset[type]] = frozenset((int, float))
 
-_NUMBERS_OR_NULL: Final[frozenset[type]] = frozenset((int, float, type(None)))
+#: Types of features; true and false are 1 and 0.
+_NUMBERS_OR_NULL: Final[frozenset[type]] = frozenset((int, float, bool, type(None)))
 
 
 @dataclass(frozen=True)
@@ -85,24 +58,34 @@ class RankRequest:
     explain: bool
 
 
-def read_request(content: Any, model: ScoringFunction, limits: RequestLimits) -> RankRequest:
+def _go_on() -> None:
+    """Never stop."""
+
+
+def read_request(
+    content: Any, model: ScoringFunction, limits: ServiceLimits, check_stop: Callable[[], None] = _go_on
+) -> RankRequest:
     """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
+
+    ``check_stop`` is called often, and raises an error if nobody waits for the answer any more.
 
     >>> from marginrank.scorers.terms import LinearTerm
     >>> weights = LinearTerm(np.array([1.0, 2.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0))
     >>> model = ScoringFunction(("bm25", "clicks"), (weights,))
     >>> body = {"queries": [{"features": [{"clicks": 2, "bm25": 0.5}]}], "k": 3}
-    >>> read_request(body, model, RequestLimits()).queries[0]
+    >>> read_request(body, model, ServiceLimits()).queries[0]
     Query(id=0, documents=range(0, 1), table=array([[0.5, 2. ]]))
-    >>> read_request({"queries": [{"features": [[0.5, "2"]]}]}, model, RequestLimits())
+    >>> read_request({"queries": [{"features": [[0.5, "2"]]}]}, model, ServiceLimits())
     Traceback (most recent call last):
     ...
-    marginrank.serving.requests.Refusal: queries[0].features[0]: feature 'clicks' is text; give a number
+    marginrank.serving.limits.Refusal: queries[0].features[0]: feature 'clicks' is text; give a number
     """
     _check_object(content, "the request", _REQUEST)
     queries = content.get("queries")
     if type(queries) is not list:
         _refuse("queries", f"it is {_kind(queries)}; give a list of queries" if "queries" in content else _NO_QUERIES)
+    if len(queries) > limits.max_queries:
+        raise Refusal(413, f"queries: {len(queries):,} of them; send {limits.max_queries:,} at a time at most")
     k, explain = content.get("k"), content.get("explain", False)
     if k is not None and (type(k) is not int or k < 1):
         _refuse("k", f"{_shown(k)} is not a number of documents; give a whole number from 1 on, or leave it out")
@@ -112,6 +95,7 @@ def read_request(content: Any, model: ScoringFunction, limits: RequestLimits) ->
     asked: list[Query] = []
     n_documents = 0
     for number, query in enumerate(queries):
+        check_stop()
         asked.append(read(query, f"queries[{number}]", number, model))
         n_documents += len(asked[-1].documents)
         if n_documents > limits.max_documents:
@@ -347,8 +331,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Read the body of a request of JSON, in time and no more than allowed, whether it says its length or not."""
+async def read_body(request: Request, limits: ServiceLimits, take: Callable[[int], None]) -> bytes:
+    """Read the body of a request of JSON, in time and no more than allowed, whether it says its length or not.
+
+    ``take`` is told how many bytes are kept, and refuses them if the service holds too many.
+    """
     _check_headers(request.headers)
     too_large = Refusal(413, f"the body has more than {limits.max_bytes:,} bytes; send fewer documents at a time")
     declared = request.headers.get("content-length", "0")
@@ -360,6 +347,7 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size <= limits.max_bytes:
+                    take(len(part))
                     parts.append(part)
                 elif size > 2 * limits.max_bytes:
                     break
@@ -389,13 +377,15 @@ def _check_headers(headers: Headers) -> None:
         raise Refusal(415, f"Content-Encoding is {encoding!r}; send the body as it is, not compressed")
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes, check_stop: Callable[[], None] = _go_on) -> Any:
     """Parse a body; refuse what JSON does not have, and names that stand twice.
+
+    ``check_stop`` is called for every object.
 
     >>> parse_json(b'{"queries": [], "k": NaN}')
     Traceback (most recent call last):
     ...
-    marginrank.serving.requests.Refusal: NaN is not JSON; send null for a missing value, if the model takes them
+    marginrank.serving.limits.Refusal: NaN is not JSON; send null for a missing value, if the model takes them
     """
     try:
         text = body.decode("utf-8")
@@ -403,8 +393,13 @@ def parse_json(body: bytes) -> Any:
         raise Refusal(400, f"byte {error.start} of the body is not UTF-8; send JSON in UTF-8") from None
     if not text.strip():
         raise Refusal(400, 'the body is empty; send JSON such as {"queries": [{"features": [[0.5, 1.0]]}]}')
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        check_stop()
+        return _distinct(pairs)
+
     try:
-        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=distinct, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise Refusal(
             400, f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}; send valid JSON"

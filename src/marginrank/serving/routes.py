@@ -6,10 +6,12 @@ import asyncio
 import json
 import logging
 import os
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,16 +19,17 @@ from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from marginrank.errors import DataError
 from marginrank.scorers.scoring_function import ScoringFunction
-from marginrank.serving.requests import Query, RankRequest, Refusal, RequestLimits, parse_json, read_body, read_request
+from marginrank.serving.limits import HeldBytes, Refusal, ServiceLimits
+from marginrank.serving.requests import Query, RankRequest, parse_json, read_body, read_request
 from marginrank.serving.served_model import Loaded, Metrics, ServedModel
 from marginrank.version import __version__
 
-_NUMBER: Final = {"type": ["number", "null"]}
+_NUMBER: Final = {"type": ["number", "boolean", "null"]}
 _ID: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
 _QUERY: Final = {
     "type": "object",
@@ -111,21 +114,31 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Documents of each query, best first.", "content": _json(_RANKING)},
     400: {"description": "The body is not JSON.", "content": _json(_REASON)},
     408: {"description": "The body did not arrive in time.", "content": _json(_REASON)},
-    413: {"description": "The body, or the number of documents, is too large.", "content": _json(_REASON)},
+    413: {"description": "The request or its response is too large.", "content": _json(_REASON)},
     415: {"description": "The Content-Type is not application/json.", "content": _json(_REASON)},
     422: {"description": "The request does not fit the model.", "content": _json(_REASON)},
-    503: {"description": "The answer took too long.", "content": _json(_REASON)},
+    503: {"description": "Ranking took too long, or the service is busy.", "content": _json(_REASON)},
 }
 
 LOG: Final = logging.getLogger("marginrank.serving")
 #: Statuses after which the rest of a body may still be on its way, so that the connection cannot be used again.
-_UNREAD: Final = (408, 413, 415)
+_UNREAD: Final = (408, 413, 415, 503)
 #: Paths that are counted under their own name.
 _PATHS: Final = ("/rank", "/model", "/health", "/health/live", "/health/ready", "/metrics", "/docs", "/openapi.json")
+#: Bytes from which a request is large: ranking it has threads of its own, so that small requests do not wait for it.
+_LARGE: Final = 1 << 18
+#: Threads for large requests, which take up to twenty times their size in memory while they are parsed.
+_LARGE_THREADS: Final = 2
+#: Bytes of a response that are sent before the client has to have read those before.
+_PIECE: Final = 1 << 16
+#: Documents of a response that are written at a time.
+_DOCUMENTS: Final = 100
+#: Where the middleware leaves the function that counts the bytes of a request.
+_TAKE: Final = "marginrank.take"
 _ALLOWED: Final = "POST /rank, GET /model, GET /health, GET /metrics and GET /docs"
 
 
-def create_app(path: str | Path, limits: RequestLimits | None = None, *, reload_every: float = 2.0) -> FastAPI:
+def create_app(path: str | Path, limits: ServiceLimits | None = None, *, reload_every: float = 2.0) -> FastAPI:
     """Make an ASGI application that ranks with a model.
 
     Args:
@@ -136,10 +149,9 @@ def create_app(path: str | Path, limits: RequestLimits | None = None, *, reload_
     Raises:
         DataError: The file is no such model, or is damaged.
     """
-    limits = RequestLimits() if limits is None else limits
+    limits = ServiceLimits() if limits is None else limits
     metrics = Metrics()
     served = ServedModel(path, metrics)
-    pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rank")
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -156,20 +168,22 @@ def create_app(path: str | Path, limits: RequestLimits | None = None, *, reload_
         description=f"Ranks documents with {Path(path).name}.",
         lifespan=lifespan,
         redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,  # the address would come from the Host header
     )
     app.state.served = served
-    app.add_middleware(_Counted, metrics=metrics)
+    app.add_middleware(_Accounting, metrics=metrics, held=HeldBytes(limits.max_total_bytes))
     _handle_errors(app)
-    _add_rank(app, served, limits, pool)
+    _add_rank(app, served, limits)
     _add_status(app, served)
     return app
 
 
 def _handle_errors(app: FastAPI) -> None:
     async def refused(_: Request, error: Any) -> Response:
-        headers = {"connection": "close"} if error.status in _UNREAD else None
+        headers = {"connection": "close"} if error.status in _UNREAD else {}
         if error.status == 503:
-            headers = {"retry-after": "1"}
+            headers["retry-after"] = "1"
         return JSONResponse({"error": error.reason}, error.status, headers)
 
     async def unknown(request: Request, error: Any) -> Response:
@@ -189,72 +203,119 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, failed)
 
 
-def _add_rank(app: FastAPI, served: ServedModel, limits: RequestLimits, pool: ThreadPoolExecutor) -> None:
+def _add_rank(app: FastAPI, served: ServedModel, limits: ServiceLimits) -> None:
+    small = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rank")
+    large = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="rank-large")
+
     @app.post("/rank", openapi_extra=REQUEST_BODY, responses=RESPONSES, response_class=Response)
     async def rank(request: Request) -> Response:
         """Rank the documents of each query, best first."""
-        body = await read_body(request, limits)
+        take = request.scope[_TAKE]
+        body = await read_body(request, limits, take)
+        pool = small if len(body) < _LARGE else large
         # One look at the model: it may be replaced meanwhile.
-        loaded = served.loaded
-        if loaded.pace.is_quick(body):
-            answer, rank_request = _answer(body, loaded, limits)
-        else:
-            answer, rank_request = await _in_time(pool, limits, body, loaded)
+        answer, rank_request = await _in_time(pool, limits, request, body, served.loaded)
+        take(len(answer))
         served.metrics.queries.inc(len(rank_request.queries))
         served.metrics.documents.inc(sum(len(query.documents) for query in rank_request.queries))
-        return Response(answer, media_type="application/json")
+        return _response(answer)
 
 
 async def _in_time(
-    pool: ThreadPoolExecutor, limits: RequestLimits, body: bytes, loaded: Loaded
+    pool: ThreadPoolExecutor, limits: ServiceLimits, request: Request, body: bytes, loaded: Loaded
 ) -> tuple[bytes, RankRequest]:
-    """Answer on another thread, so that a large request does not keep others, and health, waiting."""
-    work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits)
+    """Answer on another thread, until the time is up or the client is gone, so that nobody else waits for it."""
+    stopped = threading.Event()
+    work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits, stopped)
+    gone = asyncio.create_task(_disconnected(request))
     try:
-        return await asyncio.wait_for(work, limits.timeout)
-    except TimeoutError:
-        raise Refusal(
-            503, f"the answer took more than {limits.timeout:g} seconds; send fewer documents, or try again"
-        ) from None
+        await asyncio.wait((work, gone), timeout=limits.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        if gone.done():
+            raise Refusal(400, "the connection was closed before the answer; leave it open")
+        raise Refusal(503, f"the answer took more than {limits.timeout:g} seconds; send fewer documents, or try again")
+    finally:
+        stopped.set()
+        work.cancel()
+        gone.cancel()
 
 
-def _answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
-    """Return the answer to a request, as JSON, and the parsed request."""
-    with loaded.pace.timed(body):
-        return _timed_answer(body, loaded, limits)
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
-def _timed_answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
-    rank_request = read_request(parse_json(body), loaded.model, limits)
-    ranked = [
-        {"id": query.id, "documents": _ranked(query, f"queries[{number}]", rank_request, loaded.model)}
-        for number, query in enumerate(rank_request.queries)
-    ]
-    # Characters beyond ASCII are escaped: ids may hold halves of a pair, which UTF-8 does not have.
-    return json.dumps({"model": loaded.digest, "queries": ranked}, allow_nan=False).encode(), rank_request
+def _answer(body: bytes, loaded: Loaded, limits: ServiceLimits, stopped: threading.Event) -> tuple[bytes, RankRequest]:
+    """Return the answer to a request, as JSON, and the parsed request; end early once it is stopped."""
+
+    def check_stop() -> None:
+        if stopped.is_set():
+            raise Refusal(503, "nobody waits for the answer; ask again")
+
+    rank_request = read_request(parse_json(body, check_stop), loaded.model, limits, check_stop)
+    pieces, size = [], 0
+    for piece in _written(rank_request, loaded):
+        check_stop()
+        size += len(piece)
+        if size > limits.max_response_bytes:
+            raise Refusal(
+                413, f"the response has more than {limits.max_response_bytes:,} bytes; set k, or leave explain out"
+            )
+        pieces.append(piece)
+    return "".join(pieces).encode(), rank_request
 
 
-def _ranked(query: Query, place: str, rank_request: RankRequest, model: ScoringFunction) -> list[dict[str, Any]]:
+# Characters beyond ASCII are escaped: ids may hold halves of a pair, which UTF-8 does not have.
+_dumps: Final = json.JSONEncoder(allow_nan=False).encode
+
+
+def _written(rank_request: RankRequest, loaded: Loaded) -> Iterator[str]:
+    """Write an answer as JSON, piece by piece."""
+    yield f'{{"model": {_dumps(loaded.digest)}, "queries": ['
+    for number, query in enumerate(rank_request.queries):
+        yield f'{", " if number else ""}{{"id": {_dumps(query.id)}, "documents": ['
+        ranked = _ranked(query, f"queries[{number}]", rank_request, loaded.model)
+        separator = ""
+        while documents := list(islice(ranked, _DOCUMENTS)):
+            yield f"{separator}{_dumps(documents)[1:-1]}"
+            separator = ", "
+        yield "]}"
+    yield "]}"
+
+
+def _ranked(query: Query, place: str, rank_request: RankRequest, model: ScoringFunction) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a query, best first."""
+    contributions = None
     try:
         rows, scores = (part.tolist() for part in model.rerank(query.table, rank_request.k))
-        documents = [
-            {"id": query.documents[row], "rank": rank, "score": score}
-            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
-        ]
-        if rank_request.explain and documents:
-            parts = model.explain(query.table, rows=rows).tolist()
-            for document, own in zip(documents, parts, strict=True):
-                document["contributions"] = dict(zip(model.names, own, strict=True))
+        if rank_request.explain and rows:
+            contributions = model.explain(query.table, rows=rows)
     except DataError as error:
         raise Refusal(422, f"{place}: {error}") from None
     except TypeError as error:
         raise Refusal(422, f"explain: {error}; leave explain out") from None
-    return documents
+    for at, (row, score) in enumerate(zip(rows, scores, strict=True)):
+        document = {"id": query.documents[row], "rank": at + 1, "score": score}
+        if contributions is not None:
+            document["contributions"] = dict(zip(model.names, contributions[at].tolist(), strict=True))
+        yield document
+
+
+def _response(answer: bytes) -> Response:
+    """Send a large answer in pieces: each waits until the client has read those before."""
+    if len(answer) <= _PIECE:
+        return Response(answer, media_type="application/json")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(answer), _PIECE):
+            yield answer[start : start + _PIECE]
+
+    headers = {"content-length": str(len(answer))}
+    return StreamingResponse(pieces(), headers=headers, media_type="application/json")
 
 
 def _add_status(app: FastAPI, served: ServedModel) -> None:
-    # Load balancers ask without wanting the answer; GET alone is described.
-    @app.head("/health", include_in_schema=False)
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Say whether the service is live and ready, which model is in use, and why its file cannot be read."""
@@ -266,13 +327,11 @@ def _add_status(app: FastAPI, served: ServedModel) -> None:
             "reload_problem": served.problem,
         }
 
-    @app.head("/health/live", include_in_schema=False)
     @app.get("/health/live")
     async def live() -> dict[str, bool]:
         """Answer as long as the service runs."""
         return {"live": True}
 
-    @app.head("/health/ready", include_in_schema=False)
     @app.get("/health/ready")
     async def ready() -> dict[str, bool]:
         """Answer once there is a model, which is before the first request."""
@@ -289,16 +348,17 @@ def _add_status(app: FastAPI, served: ServedModel) -> None:
         return Response(served.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-class _Counted:
-    """Counts and times requests."""
+class _Accounting:
+    """Counts and times requests, holds their bytes to the limit, and answers HEAD as GET without a body."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, held: HeldBytes) -> None:
+        self.app, self.metrics, self.held = app, metrics, held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        is_head = scope["method"] == "HEAD"
         path = scope["path"] if scope["path"] in _PATHS else "other"
         began, status = time.perf_counter(), 500
 
@@ -306,11 +366,14 @@ class _Counted:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+            elif is_head:
+                message = {**message, "body": b""}
             await send(message)
 
-        with self.metrics.in_progress.track_inprogress():
+        with self.metrics.in_progress.track_inprogress(), self.held.share() as take:
+            method = "GET" if is_head else scope["method"]
             try:
-                await self.app(scope, receive, noted)
+                await self.app({**scope, "method": method, _TAKE: take}, receive, noted)
             finally:
                 self.metrics.requests.labels(path, status).inc()
                 self.metrics.seconds.labels(path).observe(time.perf_counter() - began)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
-import math
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from marginrank.errors import DataError
 from marginrank.model.scoring import load
+from marginrank.runtime.files import open_regular
 from marginrank.runtime.text import plain
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 
@@ -59,43 +58,17 @@ class Metrics:
 
 
 LOG: Final = logging.getLogger("marginrank.serving")
-#: Seconds that other requests may wait for one.
-_QUICK: Final = 0.005
-#: Changes of the file during one attempt to read it.
-_MOST_CHANGES: Final = 5
-
 #: What a file that changes has other values of; None for a file that is not there.
 _Signature: TypeAlias = tuple[int, int, int, int] | None
 
 
-class Pace:
-    """How long answers take, by the size of the request, as known from those before."""
-
-    def __init__(self) -> None:
-        self._per_byte = math.inf
-
-    def is_quick(self, body: bytes) -> bool:
-        """Tell whether an answer takes so little time that another thread would cost more than it brings."""
-        # Explanations take another time than rankings, and their first may be compiled.
-        return self._per_byte * len(body) < _QUICK and b'"explain"' not in body
-
-    @contextmanager
-    def timed(self, body: bytes) -> Iterator[None]:
-        """Learn from one answer, unless the request is refused."""
-        began = time.thread_time()
-        yield
-        latest = (time.thread_time() - began) / max(len(body), 1)
-        self._per_byte = latest if math.isinf(self._per_byte) else 0.8 * self._per_byte + 0.2 * latest
-
-
 @dataclass(frozen=True)
 class Loaded:
-    """A model, the first digits of the SHA-256 of its file, when it was read, and how fast it is."""
+    """A model, the first digits of the SHA-256 of its file, and when it was read."""
 
     model: ScoringFunction
     digest: str
     loaded_at: float
-    pace: Pace = field(default_factory=Pace)
 
     def describe(self) -> dict[str, Any]:
         """Return what the model is, as plain values."""
@@ -126,6 +99,7 @@ class ServedModel:
         #: Why the file cannot be read, since it changed; None if the model in use is the one in the file.
         self.problem: str | None = None
         self._signature = self._sign()
+        self._refreshing = threading.Lock()
         self._use(self._read())
 
     async def watch(self, seconds: float) -> None:
@@ -134,24 +108,31 @@ class ServedModel:
             await asyncio.sleep(seconds)
             await asyncio.to_thread(self.refresh)
 
-    def refresh(self) -> None:
-        """Read the file if it has changed; a file that cannot be read leaves the model in use."""
-        signature = self._sign()
-        if signature == self._signature:
-            return
-        self._signature = signature
-        try:
-            loaded = self._read()
-        except Exception as error:
-            self.problem = f"{error}; the previous model stays in use"
-            self.metrics.reloads.labels("failed").inc()
-            self.metrics.stale.set(1)
-            LOG.error("%s", self.problem)
-            return
-        self.metrics.reloads.labels("ok").inc()
-        if loaded.digest != self.loaded.digest:
-            LOG.info("%s: read again, now %s", self.path, loaded.digest)
-        self._use(loaded)
+    def refresh(self, *, always: bool = False) -> None:
+        """Read the file if it has changed, or always; a file that cannot be read leaves the model in use."""
+        with self._refreshing:
+            signature = self._sign()
+            if signature == self._signature and not always:
+                return
+            try:
+                loaded = self._read()
+            except Exception as error:
+                # What the system refuses, such as another open file, it may allow the next time.
+                self._signature = None if isinstance(error, OSError) else signature
+                self._complain(f"{error}; the previous model stays in use")
+                return
+            self._signature = signature
+            self.metrics.reloads.labels("ok").inc()
+            if loaded.digest != self.loaded.digest:
+                LOG.info("%s: read again, now %s", self.path, loaded.digest)
+            self._use(loaded)
+
+    def _complain(self, problem: str) -> None:
+        self.metrics.reloads.labels("failed").inc()
+        self.metrics.stale.set(1)
+        if problem != self.problem:
+            LOG.error("%s", problem)
+        self.problem = problem
 
     def _use(self, loaded: Loaded) -> None:
         self.loaded, self.problem = loaded, None
@@ -162,14 +143,10 @@ class ServedModel:
         self.metrics.model.labels(loaded.digest, str(header.get("measure")), str(header.get("form"))).set(1)
 
     def _read(self) -> Loaded:
-        for _ in range(_MOST_CHANGES):
-            before = self._sign()
-            model = load(self.path)
-            digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
-            # Otherwise the digest could be that of another model.
-            if self._sign() == before:
-                return Loaded(model, digest, time.time())
-        raise DataError("the file changes faster than it can be read; replace it as a whole", path=self.path)
+        with open_regular(self.path) as file:
+            content = file.read()
+        model = load(self.path, io.BytesIO(content))
+        return Loaded(model, hashlib.sha256(content).hexdigest()[:16], time.time())
 
     def _sign(self) -> _Signature:
         try:

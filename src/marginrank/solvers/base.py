@@ -60,6 +60,10 @@ class Solver(OptionObject, ABC):
         if not self.time_limit > 0:
             raise ParameterError(Parameter("time_limit"), f" is {self.time_limit}; it must be positive")
 
+    def choose(self, problem: Problem) -> Solver:  # noqa: ARG002
+        """Return the solver that solves a problem: this one, unless it chooses among others."""
+        return self
+
     @abstractmethod
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise the objective for one C.

@@ -16,6 +16,8 @@ _ACTIVE: Final = 0.85
 #: inactive planes are then dropped.
 _MANY: Final = 512
 _IDLE: Final = 2
+#: Share of the largest multiplier below which a plane is inactive.
+_NEGLIGIBLE: Final = 1e-5
 
 
 class PlaneModel:
@@ -31,6 +33,10 @@ class PlaneModel:
         self._products = GramMatrix(n_parameters)
         self._alpha = np.zeros(0)
         self._idle = np.zeros(0, dtype=np.int64)
+
+    @property
+    def _n_parts(self) -> int:
+        return int(self.owners.max(initial=-1)) + 1
 
     @property
     def gradients(self) -> FloatArray:
@@ -78,7 +84,9 @@ class PlaneModel:
             planes, C, center=center, signs=signs, max_gap=max_gap, precision=precision, deadline=deadline
         )
         self._alpha = alpha
-        self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
+        # Not as a share of C: if the risk is nearly 0, so are the multipliers of all planes but the first, which are 0.
+        largest = float(alpha[self._n_parts :].max(initial=0.0))
+        self._idle = np.where(alpha > _NEGLIGIBLE * largest, 0, self._idle + 1)
         return theta, bound
 
     def values(self, theta: FloatArray) -> FloatArray:
@@ -87,14 +95,14 @@ class PlaneModel:
 
     def maxima(self, theta: FloatArray, offsets: FloatArray) -> FloatArray:
         """Return the maximum of each part at θ, with other offsets."""
-        maxima = np.full(int(self.owners.max()) + 1, -np.inf)
+        maxima = np.full(self._n_parts, -np.inf)
         np.maximum.at(maxima, self.owners, offsets + self.gradients @ theta)
         return maxima
 
     def prune(self, idle: int) -> None:
         """Drop planes that were inactive for ``idle`` iterations, once there are many of them."""
         keep = self._idle < (idle if len(self._idle) < _MANY else min(idle, _IDLE))
-        keep[: int(self.owners.max(initial=-1)) + 1] = True
+        keep[: self._n_parts] = True
         if np.count_nonzero(keep) <= _ACTIVE * len(keep):
             self._storage[: np.count_nonzero(keep)] = self.gradients[keep]
             self.offsets, self.owners = self.offsets[keep], self.owners[keep]

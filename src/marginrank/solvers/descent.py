@@ -81,8 +81,10 @@ class Descent(Solver):
             while True:
                 # Far from the optimum, a program that is solved roughly is about as useful.
                 min_gain = self.tol * abs(y.objective)
-                rough = _ROUGH_GAP * predicted > _PROGRAM_GAP * min_gain
-                max_gap = _ROUGH_GAP * predicted if rough else _PROGRAM_GAP * min_gain
+                # The gap of a convex problem is closed only if programs are more precise than it.
+                precise = _PROGRAM_GAP * min(min_gain, progress.primal - progress.bound)
+                rough = _ROUGH_GAP * predicted > precise
+                max_gap = _ROUGH_GAP * predicted if rough else precise
                 theta, bound, lowest = bundle.minimize(problem, C, rho, max_gap, progress.deadline)
                 predicted = y.objective - lowest
                 settled = not problem.convex and (1.0 + rho) * predicted <= min_gain

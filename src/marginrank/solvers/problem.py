@@ -98,7 +98,7 @@ class Problem(ABC):
         """Return how many passes over the data it takes to make a preconditioner; infinite if there is none."""
         return np.inf
 
-    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
+    def segment(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
         """Return the risk on the segment between two points; None if evaluating single points is cheaper."""
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from marginrank.typing import FloatArray
@@ -15,13 +15,14 @@ Reason: TypeAlias = Literal["converged", "stationary", "max_iter", "time_limit",
 class Step:
     """The state of a solver after an iteration: the best objective so far, the lower bound, and their cost.
 
-    ``passes`` counts evaluations of the whole risk; a block counts as a fraction.
+    ``passes`` counts evaluations of the whole risk; a block counts as a fraction. Files do not hold ``C``.
     """
 
     primal: float
     dual: float
     seconds: float
     passes: float
+    C: float | None = field(default=None, compare=False, repr=False)
 
     @property
     def gap(self) -> float:

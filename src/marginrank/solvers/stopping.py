@@ -13,6 +13,7 @@ import numpy as np
 
 from marginrank.errors import NumericalError
 from marginrank.runtime.option_objects import check_C
+from marginrank.runtime.tuned_constants import FEW_PARAMETERS, PARTS
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.typing import FloatArray, IntArray
@@ -25,10 +26,6 @@ SomeSolver = TypeVar("SomeSolver", bound="Solver")
 ROUNDING: Final = 1e-14
 #: Largest risk and gradient whose squares, times C, do not overflow.
 _LARGEST: Final = 1e100
-#: Number of parts of the risk with planes of their own; more would cost more in programs than they save in passes.
-#: With few parameters programs are cheap, and every part has planes of its own.
-FEW_PARTS: Final = 32
-FEW_PARAMETERS: Final = 512
 
 
 class SolverProgress:
@@ -158,7 +155,7 @@ class SolverProgress:
         self.bound = min(max(self.bound, bound), self.primal)
         close, certifiable = self._close, self.problem.certifiable
         dual = self.bound if certifiable else -np.inf
-        step = Step(self.primal, dual, self.seconds, passes + self._center_passes)
+        step = Step(self.primal, dual, self.seconds, passes + self._center_passes, self.C)
         self.trace.append(step)
         stopped = self.solver.callback is not None and self.solver.callback(step, self.theta)
         if settled or close:
@@ -242,7 +239,7 @@ def checked_parts(value: float | FloatArray, gradient: FloatArray, theta: FloatA
     return values, gradients
 
 
-def merge_parts(values: FloatArray, gradients: FloatArray, max_parts: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
+def merge_parts(values: FloatArray, gradients: FloatArray, max_parts: int = PARTS) -> tuple[FloatArray, FloatArray]:
     """Sum neighbouring parts of the risk so that there are at most ``max_parts``, if there are many parameters.
 
     >>> values, gradients = merge_parts(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)

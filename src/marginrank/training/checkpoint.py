@@ -1,14 +1,14 @@
-"""Checkpoints: answers that took a pass over the data, kept in one file, so that a killed run goes on where it was.
+"""Checkpoints: values and gradients of the risk in a file, from which an interrupted fit continues.
 
 Training is a function of the answers of the risk: given the same answers, it takes the same steps, bit for bit. So
-these are kept, and no state of any solver. A run that is started again takes the same steps once more, but finds the
-answers of the first run in the file, until it comes to the first that is missing.
+the file holds these answers, and no state of any solver. A fit that is resumed takes the same steps again, but reads
+the answers from the file, up to the first that is missing.
 
-The file begins with a line that names the format. Records follow: eight bytes of length, sixteen of digest, and the
-content. The digest is BLAKE2 of the digest before and the content. The first content is a JSON object that says what
-was trained, on which data, and by which version; the others are a key, of eight bytes for the part of the run and
-sixteen for the question, and the answer. Records are appended, a few seconds' worth at a time; what a killed process
-wrote of its last is dropped. There is no code in the file.
+The file begins with a segment that names the format. Records follow: eight bytes of length, sixteen of digest, and the
+content. The digest is BLAKE2 of the digest before and the content. The first content is a JSON object that identifies
+the fit: parameters, data and version; the others are a key, of eight bytes for the part of the fit and sixteen for the
+question, and the answer. Records are appended, a few seconds' worth at a time; an incomplete last record, which a
+killed process leaves, is dropped. There is no code in the file.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ _DIGEST_BYTES: Final = 16
 _FRAME_BYTES: Final = 8 + _DIGEST_BYTES
 _PART_BYTES: Final = 8
 _KEY_BYTES: Final = _PART_BYTES + _DIGEST_BYTES
-_MOST_ABOUT_BYTES: Final = 1 << 26
-#: Most bytes that wait for a disk that is full; with more, nothing more is kept.
-_MOST_WAITING: Final = 1 << 28
-#: Bytes of parts that are finished at which the file is written anew without them, unless it is much larger.
-_MOST_FINISHED: Final = 1 << 24
+_MAX_HEADER_BYTES: Final = 1 << 26
+#: Maximum number of bytes that wait for a full disk; with more, the checkpoint ends.
+_MAX_WAITING_BYTES: Final = 1 << 28
+#: Bytes of finished parts at which the file is rewritten without them, unless it is much larger.
+_MAX_FINISHED_BYTES: Final = 1 << 24
 _ANEW: Final = "remove the file, or give another name, to start anew"
 
 
 class Checkpoint:
-    """A file of answers, open for one run.
+    """A file of answers, open for one fit.
 
     Args:
         path: The file; its folder has to exist.
-        about: What is run, in plain JSON values; a file of another run is refused.
-        resume: Go on from the file if there is one. Otherwise an existing file is refused.
+        about: Identifies the fit, in plain JSON values; a file of another fit is refused.
+        resume: Continue from the file if there is one. Otherwise an existing file is refused.
 
     Raises:
         FileExistsError: The file exists and ``resume`` is false.
-        DataError: The file is no checkpoint, is damaged, is of another run, or is in use by another process.
+        DataError: The file is no checkpoint, is damaged, is of another fit, or is in use by another process.
         OSError: The folder is missing or cannot be written to.
 
     >>> import tempfile
@@ -87,7 +87,7 @@ class Checkpoint:
             with atomic_path(self.path, overwrite=False) as place:
                 place.write_bytes(_MAGIC + _frame(bytes(_DIGEST_BYTES), header))
         self._lock = threading.Lock()
-        #: Where the content of each key begins, and how long it is; the bytes of each part; parts that are finished.
+        #: Position and length of the content of each key; the bytes of each part; the finished parts.
         self._known: dict[bytes, tuple[int, int]] = {}
         self._sizes: Counter[bytes] = Counter()
         self._finished: set[bytes] = set()
@@ -106,7 +106,7 @@ class Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Write what waits, and close the file."""
+        """Write the waiting records, and close the file."""
         with self._lock:
             self._write()
             self._file.close()
@@ -137,18 +137,18 @@ class Checkpoint:
                 self._write()
 
     def finish(self, part: bytes) -> None:
-        """Drop the records of a part, when it pays to write the others anew."""
+        """Drop the records of a part, as soon as rewriting the others pays."""
         with self._lock:
             self._finished.add(part)
-            dropped = sum(self._sizes[one] for one in self._finished)
-            if dropped > max(_MOST_FINISHED, (self._end + len(self._waiting)) // 2):
+            dropped = sum(self._sizes[finished] for finished in self._finished)
+            if dropped > max(_MAX_FINISHED_BYTES, (self._end + len(self._waiting)) // 2):
                 self._write()
                 if not self._waiting and not self._full:
                     with suppress(OSError):  # the old file is as good
                         self._compact()
 
     def _compact(self) -> None:
-        """Write a new file without the parts that are finished, and go on with it."""
+        """Replace the file by one without the finished parts."""
         with atomic_path(self.path) as place, place.open("wb") as file:
             last = bytes(_DIGEST_BYTES)
             file.write(_MAGIC)
@@ -162,12 +162,12 @@ class Checkpoint:
         self._index()
 
     def _index(self) -> bytes:
-        """Find all records, and return the first, which says what was run."""
+        """Index all records, and return the first, which identifies the fit."""
         self._known.clear()
         self._sizes.clear()
         records = _records(self._file, len(_MAGIC), self._file.seek(0, os.SEEK_END))
         first = next(records, None)
-        if first is None or len(first.content) > _MOST_ABOUT_BYTES:
+        if first is None or len(first.content) > _MAX_HEADER_BYTES:
             raise DataError(f"damaged checkpoint; {_ANEW}", path=self.path)
         self._last, self._end = first.digest, first.end
         for record in records:
@@ -194,7 +194,7 @@ class Checkpoint:
                 pass
 
     def _read(self, header: bytes) -> None:
-        """Index the records, and drop what a killed process left of the last."""
+        """Index the records, and drop an incomplete last one."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
         if self._file.read(len(_MAGIC)) != _MAGIC:
@@ -206,7 +206,7 @@ class Checkpoint:
             self._file.truncate(self._end)
 
     def _check(self, written: bytes, header: bytes) -> None:
-        """Refuse the checkpoint of another run."""
+        """Refuse the checkpoint of another fit."""
         try:
             before = json.loads(written)
         except (ValueError, RecursionError):
@@ -217,10 +217,10 @@ class Checkpoint:
             raise DataError(f"the checkpoint of another run: {listed}; {_ANEW}", path=self.path)
 
     def _write(self) -> None:
-        """Append what waits; where it cannot be written, go on without, and try again later."""
+        """Append the waiting records; if that fails, continue without, and try again later."""
         self._written = time.monotonic()
         try:
-            # From where the last whole record ends, whatever an earlier attempt left there.
+            # From the end of the last whole record, whatever an earlier attempt left there.
             self._file.seek(self._end)
             left = memoryview(bytes(self._waiting))
             while left:
@@ -230,7 +230,7 @@ class Checkpoint:
             if not self._failed:
                 self._failed = True
                 self._warn(f"cannot write: {error.strerror}; training goes on, and a kill loses what is not written")
-            if len(self._waiting) > _MOST_WAITING:
+            if len(self._waiting) > _MAX_WAITING_BYTES:
                 self._waiting.clear()
                 self._full = True
             return
@@ -247,8 +247,8 @@ class Log:
 
     Args:
         checkpoint: The checkpoint.
-        name: What the questions are about; those of other logs are not found.
-        part: The part of the run that it belongs to.
+        name: The problem that the questions are about.
+        part: The part of the fit that it belongs to.
     """
 
     checkpoint: Checkpoint
@@ -256,15 +256,15 @@ class Log:
     part: str = ""
 
     def log(self, name: str) -> Log:
-        """Return the log of another problem in the same part of the run."""
+        """Return the log of another problem in the same part of the fit."""
         return Log(self.checkpoint, f"{self.name}/{name}", self.part)
 
     def part_of(self, name: str) -> Log:
-        """Return the log of a part of the run, which may be dropped when it is finished."""
+        """Return the log of a part of the fit, which may be dropped when it is finished."""
         return Log(self.checkpoint, f"{self.name}/{name}", f"{self.name}/{name}")
 
     def finish(self) -> None:
-        """Drop the answers of this part of the run, which are not asked for again."""
+        """Drop the answers of this part of the fit, which are not needed again."""
         self.checkpoint.finish(self._digest(self.part.encode())[:_PART_BYTES])
 
     def get(self, *question: bytes) -> bytes | None:
@@ -272,7 +272,7 @@ class Log:
         return self.checkpoint.find(self._key(question))
 
     def put(self, answer: bytes, *question: bytes) -> None:
-        """Keep an answer."""
+        """Add an answer."""
         self.checkpoint.append(self._key(question), answer)
 
     def _key(self, question: tuple[bytes, ...]) -> bytes:
@@ -305,7 +305,7 @@ def _digest(last: bytes, content: bytes) -> bytes:
 
 
 def _records(file: io.FileIO, start: int, size: int) -> Iterator[_Record]:
-    """Yield whole records up to the first that is not."""
+    """Yield records up to the first that is incomplete or damaged."""
     last, position = bytes(_DIGEST_BYTES), start
     while position + _FRAME_BYTES <= size:
         file.seek(position)
@@ -321,7 +321,7 @@ def _records(file: io.FileIO, start: int, size: int) -> Iterator[_Record]:
 
 
 def _is_whole(file: io.FileIO, start: int, size: int) -> bool:
-    """Whether a record that does not match its digest has all its bytes, which no killed process leaves."""
+    """Return whether a record that does not match its digest is complete, so that it was not cut by a kill."""
     if start + _FRAME_BYTES > size:
         return False
     file.seek(start)
@@ -346,8 +346,8 @@ def _differences(before: Any, now: Any, name: str = "") -> list[str]:
     ['solver.tol was 0.1 and is 0.2']
     """
     if isinstance(before, dict) and isinstance(now, dict):
-        names = [*before, *(one for one in now if one not in before)]
-        inner = [_differences(before.get(one), now.get(one), f"{name}.{one}" if name else one) for one in names]
+        keys = [*before, *(key for key in now if key not in before)]
+        inner = [_differences(before.get(key), now.get(key), f"{name}.{key}" if name else key) for key in keys]
         return [change for changes in inner for change in changes]
     same = type(before) is type(now) and before == now
     return [] if same else [f"{name or 'it'} was {_short(before)} and is {_short(now)}"]
@@ -358,18 +358,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-#: Parameters that change nothing about the way that training takes.
-_FREE: Final = ("n_jobs", "time_limit")
+#: Parameters that have no effect on the steps of training.
+_NO_EFFECT: Final = ("n_jobs", "time_limit", "verbose")
 
 
 @contextmanager
-def run_log(path: str | Path | None, resume: bool, about: Callable[[], Mapping[str, Any]]) -> Iterator[Log | None]:
-    """Open the checkpoint of a run, and close it at the end; yield None where there is no path.
+def checkpoint_log(
+    path: str | Path | None, resume: bool, about: Callable[[], Mapping[str, Any]]
+) -> Iterator[Log | None]:
+    """Open the checkpoint of a fit, and close it at the end; yield None without a path.
 
     Args:
         path: The file.
-        resume: Go on from it if it exists.
-        about: Describes the run.
+        resume: Continue from it if it exists.
+        about: Returns what identifies the fit.
     """
     if path is None:
         if resume:
@@ -380,34 +382,41 @@ def run_log(path: str | Path | None, resume: bool, about: Callable[[], Mapping[s
         yield checkpoint.log("run")
 
 
-def repeatable(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that a run can be told apart by; refuse those that make each run another.
+def identifying_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that identify a fit; refuse those that make each fit different.
 
     Args:
-        parameters: Parameters as `marginrank.runtime.option_objects.to_spec` describes them.
+        parameters: Parameters as `marginrank.runtime.option_objects.to_spec` describes them. A seed of None inside an
+            option, such as the solver, stands for that of the ranker.
     """
-    for name, spec in parameters.items():
-        if isinstance(spec, dict) and spec.get("kind") == "unknown":
-            raise TypeError(f"a checkpoint has to hold all parameters, and {spec['reason']}; leave out the checkpoint")
-        if name == "random_state" and spec is None:
-            raise ParameterError(
-                Parameter("random_state"), " is None, so no run is like another; give a number, or no checkpoint"
-            )
+    if parameters.get("random_state", 0) is None:
+        raise ParameterError(
+            Parameter("random_state"), " is None, so no run is like another; give a number, or no checkpoint"
+        )
+    for reason in _unknown(parameters):
+        raise TypeError(f"a checkpoint has to hold all parameters, and {reason}; leave out the checkpoint")
+    return {name: spec for name, spec in parameters.items() if name not in _NO_EFFECT}
+
+
+def _unknown(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why parameters have no description."""
+    for spec in parameters.values():
         if isinstance(spec, dict):
-            repeatable(spec)
-    return {name: spec for name, spec in parameters.items() if name not in _FREE}
+            if spec.get("kind") == "unknown":
+                yield spec["reason"]
+            yield from _unknown(spec)
 
 
-#: Whether all values so far were exact, number of values and of slopes.
+#: Whether all values so far were exact, number of gradients and of values.
 _HEAD: Final = struct.Struct("<?II")
 
 
-class Recorded(Problem):
-    """A problem whose answers are kept in a log, and taken from it where it has them, bit for bit.
+class CheckpointedProblem(Problem):
+    """A problem whose answers are added to a log, or read from it if it has them, bit for bit.
 
     Args:
         problem: The problem.
-        log: Where its answers are kept; those of other problems need a log of another name.
+        log: The log of its answers; other problems need logs of other names.
     """
 
     def __init__(self, problem: Problem, log: Log) -> None:
@@ -423,50 +432,50 @@ class Recorded(Problem):
 
     @cached_property
     def majorant(self) -> Problem | None:  # type: ignore[override]
-        """The majorant, whose answers are kept likewise."""
+        """The majorant, with a log of its own."""
         above = self._problem.majorant
-        return None if above is None else Recorded(above, self._log.log("majorant"))
+        return None if above is None else CheckpointedProblem(above, self._log.log("majorant"))
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk at θ and a subgradient."""
 
-        def ask() -> tuple[FloatArray, FloatArray]:
-            value, slope = self._problem(theta)
-            return np.array([value]), slope[None, :]
+        def compute() -> tuple[FloatArray, FloatArray]:
+            value, gradient = self._problem(theta)
+            return np.array([value]), gradient[None, :]
 
-        values, slopes = self.answer(ask, b"risk", _bytes(theta))
-        return float(values[0]), slopes[0]
+        values, gradients = self.answer(compute, b"risk", _bytes(theta))
+        return float(values[0]), gradients[0]
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the parts of the risk, and a subgradient of each."""
         return self.answer(lambda: self._problem.parts(theta), b"parts", _bytes(theta))
 
-    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:
-        """Return the way between two points, with answers that are kept likewise."""
-        line = self._problem.line(start, end)
-        return None if line is None else RecordedLine(self, line)
+    def segment(self, start: FloatArray, end: FloatArray) -> Segment | None:
+        """Return the segment between two points, with the same log."""
+        segment = self._problem.segment(start, end)
+        return None if segment is None else CheckpointedSegment(self, segment)
 
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the share of one block in the risk, and in its subgradient."""
+        """Return the term of one block in the risk, and in its subgradient."""
 
-        def ask() -> tuple[FloatArray, FloatArray]:
-            value, slope = self._problem.block(number, theta)
-            return np.array([value]), slope[None, :]
+        def compute() -> tuple[FloatArray, FloatArray]:
+            value, gradient = self._problem.block(number, theta)
+            return np.array([value]), gradient[None, :]
 
-        values, slopes = self.answer(ask, b"block", str(number).encode(), _bytes(theta))
-        return float(values[0]), slopes[0]
+        values, gradients = self.answer(compute, b"block", str(number).encode(), _bytes(theta))
+        return float(values[0]), gradients[0]
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction."""
 
-        def ask() -> tuple[FloatArray, FloatArray]:
+        def compute() -> tuple[FloatArray, FloatArray]:
             return np.zeros(1), self._problem.hessian_product(theta, direction)[None, :]
 
-        slope: FloatArray = self.answer(ask, b"hessian", _bytes(theta), _bytes(direction))[1][0]
-        return slope
+        gradient: FloatArray = self.answer(compute, b"hessian", _bytes(theta), _bytes(direction))[1][0]
+        return gradient
 
     def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
-        """Return that of the problem, which is made anew: it depends on θ alone, and takes less than a pass."""
+        """Return that of the problem, which is computed again: it depends on θ alone, and takes less than a pass."""
         return self._problem.preconditioner(theta, C)
 
     def preconditioner_passes(self, C: float) -> float:
@@ -474,63 +483,63 @@ class Recorded(Problem):
         return self._problem.preconditioner_passes(C)
 
     def answer(
-        self, ask: Callable[[], tuple[FloatArray, FloatArray]], *question: bytes, width: int | None = None
+        self, compute: Callable[[], tuple[FloatArray, FloatArray]], *question: bytes, width: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return what is kept, with slopes of one number for each parameter or of another width; otherwise ask."""
-        kept = self._log.get(*question)
-        if kept is not None:
-            return self._read(kept, self.n_parameters if width is None else width)
-        values, slopes = ask()
-        head = _HEAD.pack(self.exact, *slopes.shape[:1], len(values))
-        self._log.put(head + _bytes(values) + _bytes(slopes), *question)
-        return values, slopes
+        """Return the answer of the log, or compute it; a gradient has a number per parameter, or ``width`` numbers."""
+        content = self._log.get(*question)
+        if content is not None:
+            return self._read(content, self.n_parameters if width is None else width)
+        values, gradients = compute()
+        head = _HEAD.pack(self.exact, *gradients.shape[:1], len(values))
+        self._log.put(head + _bytes(values) + _bytes(gradients), *question)
+        return values, gradients
 
-    def _read(self, kept: bytes, width: int) -> tuple[FloatArray, FloatArray]:
-        exact, n_slopes, n_values = _HEAD.unpack_from(kept) if len(kept) >= _HEAD.size else (False, 0, 0)
-        if not 1 <= n_values == n_slopes or len(kept) != _HEAD.size + 8 * n_values * (1 + width):
+    def _read(self, content: bytes, width: int) -> tuple[FloatArray, FloatArray]:
+        exact, n_gradients, n_values = _HEAD.unpack_from(content) if len(content) >= _HEAD.size else (False, 0, 0)
+        if not 1 <= n_values == n_gradients or len(content) != _HEAD.size + 8 * n_values * (1 + width):
             raise DataError("an answer in it does not fit the problem; remove the file", path=self._log.checkpoint.path)
-        numbers = np.frombuffer(kept, dtype="<f8", offset=_HEAD.size).astype(np.float64)
+        numbers = np.frombuffer(content, dtype="<f8", offset=_HEAD.size).astype(np.float64)
         self._was_exact &= exact
-        return numbers[:n_values], numbers[n_values:].reshape(n_slopes, width)
+        return numbers[:n_values], numbers[n_values:].reshape(n_gradients, width)
 
 
-class RecordedLine(Segment):
-    """A way whose answers are kept in a log: where it has them, no scores are computed.
+class CheckpointedSegment(Segment):
+    """A segment whose answers are added to a log: if it has them, no scores are computed.
 
     Args:
         problem: The problem.
-        line: The way.
+        segment: The segment.
     """
 
-    def __init__(self, problem: Recorded, line: Segment) -> None:
-        super().__init__(line.start, line.end)
-        self._problem, self._line = problem, line
+    def __init__(self, problem: CheckpointedProblem, segment: Segment) -> None:
+        super().__init__(segment.start, segment.end)
+        self._problem, self._segment = problem, segment
 
     def __call__(self, t: float) -> tuple[float, float]:
-        """Return the risk at a share of the way, and its slope by that share."""
+        """Return the risk at a step size, and its derivative."""
 
-        def ask() -> tuple[FloatArray, FloatArray]:
-            value, slope = self._line(t)
-            return np.array([value]), np.array([[slope]])
+        def compute() -> tuple[FloatArray, FloatArray]:
+            value, gradient = self._segment(t)
+            return np.array([value]), np.array([[gradient]])
 
-        values, slopes = self._problem.answer(ask, b"line", *self._question(t), width=1)
-        return float(values[0]), float(slopes[0, 0])
+        values, gradients = self._problem.answer(compute, b"segment", *self._question(t), width=1)
+        return float(values[0]), float(gradients[0, 0])
 
     def parts(self, t: float) -> tuple[FloatArray, FloatArray]:
         """Return the parts of the risk there, and a subgradient of each."""
-        return self._problem.answer(lambda: self._line.parts(t), b"parts of line", *self._question(t))
+        return self._problem.answer(lambda: self._segment.parts(t), b"parts of segment", *self._question(t))
 
-    def then(self, t: float, end: FloatArray) -> RecordedLine:
-        """Return the way from there to another point."""
-        return RecordedLine(self._problem, self._line.then(t, end))
+    def then(self, t: float, end: FloatArray) -> CheckpointedSegment:
+        """Return the segment from there to another point."""
+        return CheckpointedSegment(self._problem, self._segment.then(t, end))
 
     def _question(self, t: float) -> tuple[bytes, ...]:
         return _bytes(self.start), _bytes(self.end), _bytes(np.array([t]))
 
 
-def recorded(problem: Problem, log: Log | None, name: str) -> Problem:
-    """Return a problem that keeps its answers in a part of a log; the problem itself without a log."""
-    return problem if log is None else Recorded(problem, log.log(name))
+def checkpointed(problem: Problem, log: Log | None, name: str) -> Problem:
+    """Return a problem that adds its answers to a log; the problem itself without a log."""
+    return problem if log is None else CheckpointedProblem(problem, log.log(name))
 
 
 def _bytes(numbers: FloatArray) -> bytes:

@@ -19,7 +19,7 @@ from marginrank.training.early_stopping import EarlyStopping
 from marginrank.training.loss_minimizer import LossMinimizer
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan, Start
 from marginrank.training.query_weighting import weighted
-from marginrank.training.trainer import make_model
+from marginrank.training.trainer import make_models
 from marginrank.typing import FloatArray
 
 #: Iterations without an improvement on validation queries after which a solver stops.
@@ -52,7 +52,7 @@ class ConvexTrainer:
         fits = minimizer.from_start(scorer, context.Cs, context.start)
         if stopping is not None:
             fits = [replace(fit, solution=stopping.best_of(fit.solution, fit.center)) for fit in fits]
-        return [make_model(plan, queries, scaling, scorer.form, fit) for fit in fits]
+        return make_models(plan, queries, scaling, [(scorer.form, fit) for fit in fits])
 
 
 def bind_scorer(
@@ -63,7 +63,7 @@ def bind_scorer(
     if model is None:
         scaling = scale(queries, plan.scaling, matters=plan.scorer.scale_matters, before=plan.scorer.before_scaling)
         # Half of the time, so that the solver has as much.
-        scorer, form = plan.scorer.within(time_limit / 2), None
+        scorer, form = plan.scorer.with_time_limit(time_limit / 2), None
     else:
         _check_continues(plan, model, queries)
         scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling)

@@ -16,12 +16,12 @@ from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import FloatArray
 
-#: What scores the validation queries for given parameters.
+#: Returns the scores of the validation queries for given parameters.
 Scores: TypeAlias = Callable[[FloatArray], System]
 
 
 def check_patience(patience: Any) -> int:
-    """Return a number of iterations to wait for, unless it is none."""
+    """Return the patience; refuse what is no number of iterations."""
     if isinstance(patience, bool | np.bool_) or not isinstance(patience, int | np.integer):
         raise TypeError(f"patience is {patience!r}; give a number of iterations")
     if patience < 1:
@@ -35,7 +35,7 @@ class EarlyStopping:
 
     Args:
         queries: The validation queries.
-        criterion: What they are judged by.
+        criterion: The criterion.
         patience: Iterations without an improvement after which training stops.
         scores: Scores of the validation queries, given the parameters; may be set anew before each call.
         callback: Another callback that is called first.

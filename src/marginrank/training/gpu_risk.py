@@ -22,12 +22,12 @@ class GpuPass:
         rows: The features.
         loss: The loss.
         weights: Weight of each query.
-        firsts: The first query of each part, and the number of queries.
+        first_queries: The first query of each part, and the number of queries.
     """
 
-    def __init__(self, rows: GpuRows, loss: TorchLoss, weights: FloatArray, firsts: IntArray) -> None:
-        self._rows, self._loss, self._parts = rows, loss, loss.device.segments(firsts)
-        self._bounds = loss.offsets[firsts]
+    def __init__(self, rows: GpuRows, loss: TorchLoss, weights: FloatArray, first_queries: IntArray) -> None:
+        self._rows, self._loss, self._parts = rows, loss, loss.device.segments(first_queries)
+        self._bounds = loss.offsets[first_queries]
         self._weights = loss.device.tensor(weights)
 
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -52,16 +52,16 @@ def _array(tensor: Any) -> FloatArray:
 
 
 class GpuRisk(RankingRisk):
-    """The same risk with features on a PyTorch device; if the loss runs there, all but blocks is computed there.
+    """The risk with features on a PyTorch device; all but blocks is computed there if the loss can be.
 
-    Values and gradients are in float64 as on the CPU, and the same in each run on one machine.
+    Values and gradients are in float64 as on the CPU, and the same each time on one machine.
 
     Args:
         scorer: A scorer with its rows on a device.
         rows: These rows.
         loss: The loss.
         n_jobs: Number of threads, for what is computed on the CPU.
-        center: Where the regulariser is minimal; 0 by default.
+        center: Minimiser of the regulariser; 0 by default.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class GpuRisk(RankingRisk):
     ) -> None:
         super().__init__(scorer, loss, n_jobs, center)
         self._gpu_rows, torch_loss = rows, self.loss.torch_loss(rows.device)
-        firsts = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
-        self._gpu = None if torch_loss is None else GpuPass(rows, torch_loss, self.weights, firsts)
+        first_queries = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
+        self._gpu = None if torch_loss is None else GpuPass(rows, torch_loss, self.weights, first_queries)
 
     def _with_loss(self, loss: Loss) -> GpuRisk:
         return GpuRisk(self.scorer, self._gpu_rows, loss, self._n_jobs, self.center)
@@ -91,13 +91,13 @@ class GpuRisk(RankingRisk):
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
         if self._gpu is None:
             return super().parts(theta)
-        values, cells = self._gpu.parts(self.scorer.table(self._check(theta)))
-        gradients = self.scorer.gradient(cells)
+        values, sums = self._gpu.parts(self.scorer.weights(self._check(theta)))
+        gradients = self.scorer.gradient(sums)
         if not (np.isfinite(values).all() and np.isfinite(gradients).all()):
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
         return values, gradients
 
-    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
+    def segment(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
         """Return None: on a GPU, reading the features is fast."""
         return None
 
@@ -105,5 +105,5 @@ class GpuRisk(RankingRisk):
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
         if self._gpu is None:
             return super().hessian_product(theta, direction)
-        tables = (self.scorer.table(self._check(point)) for point in (theta, direction))
+        tables = (self.scorer.weights(self._check(point)) for point in (theta, direction))
         return np.asarray(self.scorer.gradient(self._gpu.curve(*tables)).sum(axis=0))

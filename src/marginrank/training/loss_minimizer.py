@@ -22,7 +22,7 @@ from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stream_state import StreamState
-from marginrank.training.checkpoint import Log, recorded
+from marginrank.training.checkpoint import Log, checkpointed
 from marginrank.training.partitioned_risk import PartitionedRisk, ranking_risk
 from marginrank.training.plan import Deadline, Start
 from marginrank.training.risk import RankingRisk
@@ -31,15 +31,15 @@ from marginrank.typing import FloatArray
 
 #: A hinge whose objective stays above this share of the objective at 0 has collapsed.
 COLLAPSED: Final = 0.999
-#: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high, and
-#: so do small features.
-_MUCH: Final = 1000.0
+#: Factor of the larger C that is tried before a hinge counts as collapsed: a small C alone also leaves the objective
+#: high, and so do small features.
+_LARGER: Final = 1000.0
 #: Iterations of that trial.
-_TRIAL: Final = 50
-#: Parts of the risk that have planes of their own in the trial, where there are many parameters. With more parts,
-#: scorers that can fit anything lower a collapsed hinge by a little more than a thousandth.
+_TRIAL_ITERATIONS: Final = 50
+#: Number of parts of the risk in that trial if there are many parameters. With more parts, scorers that can fit
+#: anything lower a collapsed hinge by a little more than a thousandth.
 _TRIAL_PARTS: Final = 8
-#: Iterations without noticeable progress after which the trial is made.
+#: Iterations without noticeable progress before the trial.
 _PATIENCE: Final = 30
 NO_ORDER: Final = (
     "every query has a single document or a single grade, so there is nothing to learn; give queries with documents of "
@@ -61,7 +61,7 @@ class Fit:
     bound: Bound | None = None
     solver: str | None = None
     health: Health | None = None
-    #: Where the regulariser is minimal.
+    #: Minimiser of the regulariser.
     center: FloatArray | None = None
     #: What is needed to continue with more queries; None if that is impossible.
     stream: StreamState | None = None
@@ -73,11 +73,10 @@ class LossMinimizer:
 
     Args:
         loss: The loss.
-        bound: With ``auto`` the hinge is minimised and, where it is minimal at 0, the tight bound, with a
-            warning.
+        bound: With ``auto`` the hinge is minimised and, if it is minimal at 0, the tight bound, with a warning.
         solver: The solver.
         n_jobs: Number of threads; all cores by default.
-        log: Where the answers of the risk are kept for a run that is killed; nowhere by default.
+        log: The checkpoint; none by default.
     """
 
     loss: Loss
@@ -103,11 +102,11 @@ class LossMinimizer:
     def with_bound_of(self, model: Model) -> LossMinimizer:
         """Return the minimisation of the bound that a model was trained with; refuse another."""
         bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
-        asked = "tight" if isinstance(self.bound, Tight) else self.bound
-        if asked not in ("auto", bound):
+        requested = "tight" if isinstance(self.bound, Tight) else self.bound
+        if requested not in ("auto", bound):
             raise ParameterError(
                 f"the model was trained with the {bound} bound and ",
-                Parameter("bound", asked),
+                Parameter("bound", requested),
                 "; leave it out, or use fit",
             )
         return replace(self, loss=self.loss.bounded(bound))
@@ -128,38 +127,31 @@ class LossMinimizer:
             return replace(self, loss=loss)._hinge(scorer, Cs, start, deadline)
 
     def _hinge(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None, deadline: Deadline) -> list[Fit]:
-        risk = ranking_risk(scorer, self.loss, self.n_jobs)
-        _check_order(risk)
-        problem = self._recorded(risk)
-        solver, has_tight = _chosen(deadline.limit(self.solver), problem), "tight" in self.loss.bounds
-        watch = _Watch(solver.callback, partial(_trial_of_idle, problem, scorer, Cs, deadline))
-        watched = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
-        solutions = _solve(replace(solver, callback=watch) if watched else solver, problem, Cs, start)
+        risk = self._risk(scorer)
+        problem = checkpointed(risk, self.log, repr(self.loss))
+        solver, has_tight = deadline.limit(self.solver).choose(problem), "tight" in self.loss.bounds
+        check = _CollapseCheck(solver.callback, partial(_trial_of_idle, problem, scorer, Cs, deadline))
+        checked = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
+        solutions = _solve(replace(solver, callback=check) if checked else solver, problem, Cs, start)
         at_zero = _risk_at_center(problem, solutions)
-        trial = watch.trial if watch.tried else _trial_of_solved(problem, scorer, solutions, deadline)
+        trial = check.trial if check.tried else _trial_of_solved(problem, scorer, solutions, deadline)
         collapsed = trial is not None
         tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
             silently = Parameter("bound", "tight"), " does so without this warning"
             self._warn(tried, ("training the tight bound instead; ", silently))
-            tight = replace(self, loss=self.loss.bounded("tight"), solver=_limits_of(self.solver))
+            limits = Auto(self.solver.tol, self.solver.max_iter, self.solver.time_limit, self.solver.callback)
+            tight = replace(self, loss=self.loss.bounded("tight"), solver=limits)
             return tight._descend(scorer, Cs, None, Tight(), deadline, collapsed=True)
         if collapsed:
-            other: Message = "train for another measure or feature map"
-            advice = ("use ", Parameter("bound", "tight", "auto")) if has_tight else other
+            fallback: Message = "train for another measure or feature map"
+            advice = ("use ", Parameter("bound", "tight", "auto")) if has_tight else fallback
             self._warn(tried, ("the weights are near 0 and rank little; ", advice))
-        origin = np.zeros(scorer.n_parameters)
+        origin, stream = np.zeros(scorer.n_parameters), StreamState(risk.weight)
+        comparisons = [health(s, at_zero, s.C * at_zero, collapsed) for s in solutions]
         return [
-            Fit(
-                s,
-                self.loss,
-                "hinge",
-                solver.name,
-                _health(s, at_zero, s.C * at_zero, collapsed),
-                origin,
-                StreamState(risk.weight),
-            )
-            for s in solutions
+            Fit(s, self.loss, "hinge", solver.name, compared, origin, stream)
+            for s, compared in zip(solutions, comparisons, strict=True)
         ]
 
     def _descend(
@@ -173,46 +165,47 @@ class LossMinimizer:
         collapsed: bool = False,
     ) -> list[Fit]:
         """Minimise a loss that is not convex, near the w0 that training begins at."""
-        _check_order(ranking_risk(scorer, self.loss, self.n_jobs))
-        center = tight.center(scorer, deadline.limit(self.solver), self.n_jobs, self.log)
-        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
-        problem = self._recorded(risk)
+        risk = self._risk(scorer)
+        risk.center = tight.center(scorer, deadline.limit(self.solver), self.n_jobs, self.log)
         solver = deadline.limit(self.solver)
-        solver = _annealed(solver, tight.anneal) if tight.anneal else _chosen(solver, problem)
-        solutions = _solve(solver, problem, Cs, center if start is None else start)
-        at_zero, _ = problem(np.zeros(scorer.n_parameters))
-        reference = 0.5 * float(center @ center)
-        healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
-        bound = bound_of(self.loss)
-        stream = StreamState(risk.weight, origin=center)
-        return [
-            Fit(s, self.loss, bound, solver.name, health, center, stream)
-            for s, health in zip(solutions, healths, strict=True)
-        ]
+        solver = _annealed(solver, tight.anneal) if tight.anneal else solver
+        return self._near(risk, Cs, risk.center if start is None else start, solver, collapsed=collapsed)
 
     def near(self, scorer: Prepared, C: float, center: FloatArray) -> Fit:
         """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
-        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
-        _check_order(risk)
-        problem = self._recorded(risk)
+        risk = self._risk(scorer)
+        risk.center = center
         with one_blas_thread():
-            solution = self.solve(problem, C, center)
-        at_zero, _ = problem(np.zeros(scorer.n_parameters))
-        health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
-        stream = StreamState(risk.weight, origin=center)
-        return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
+            return self._near(risk, [C], center, self.solver)[0]
 
-    def _recorded(self, risk: Problem) -> Problem:
-        """Return the problem whose answers are kept, if they are."""
-        return recorded(risk, self.log, repr(self.loss))
+    def _near(
+        self,
+        risk: RankingRisk | PartitionedRisk,
+        Cs: Sequence[float],
+        start: FloatArray,
+        solver: Solver,
+        *,
+        collapsed: bool = False,
+    ) -> list[Fit]:
+        """Minimise near the centre of the risk."""
+        problem, center = checkpointed(risk, self.log, repr(self.loss)), risk.origin
+        solver = solver.choose(problem)
+        solutions = _solve(solver, problem, Cs, start)
+        at_zero, _ = problem(np.zeros(risk.n_parameters))
+        reference = 0.5 * float(center @ center)
+        comparisons = [health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
+        bound, stream = bound_of(self.loss), StreamState(risk.weight, origin=center)
+        return [
+            Fit(s, self.loss, bound, solver.name, compared, center, stream)
+            for s, compared in zip(solutions, comparisons, strict=True)
+        ]
 
-    def chosen(self, problem: Problem) -> Solver:
-        """Return the solver for a problem."""
-        return _chosen(self.solver, problem)
-
-    def solve(self, problem: Problem, C: float, start: FloatArray) -> Solution:
-        """Minimise the objective of a problem."""
-        return self.chosen(problem).minimize(problem, C, start)
+    def _risk(self, scorer: Prepared) -> RankingRisk | PartitionedRisk:
+        """Return the risk; refuse queries without an order."""
+        risk = ranking_risk(scorer, self.loss, self.n_jobs)
+        if not risk.weight:
+            raise DataError(NO_ORDER)
+        return risk
 
     def _warn(self, tried: float, consequence: Message) -> None:
         fact = f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
@@ -220,17 +213,8 @@ class LossMinimizer:
 
 
 def bound_of(loss: Loss) -> Bound:
-    """Return the bound that a loss is."""
+    """Return the bound of a loss."""
     return "hinge" if loss.bounded("hinge") == loss else "tight"
-
-
-def _check_order(risk: RankingRisk | PartitionedRisk) -> None:
-    if not risk.weight:
-        raise DataError(NO_ORDER)
-
-
-def _chosen(solver: Solver, problem: Problem) -> Solver:
-    return solver.choose(problem) if isinstance(solver, Auto) else solver
 
 
 def _annealed(solver: Solver, anneal: int) -> Solver:
@@ -244,22 +228,17 @@ def _annealed(solver: Solver, anneal: int) -> Solver:
     return replace(solver, anneal=anneal)
 
 
-def _limits_of(solver: Solver) -> Solver:
-    """Return the solver that fits any problem, with the limits of another."""
-    return Auto(solver.tol, solver.max_iter, solver.time_limit, solver.callback)
-
-
 def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatArray | None) -> list[Solution]:
     return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
 
 
-class _Watch:
-    """Tries a larger C where the first solution of a path makes no progress, and stops if the hinge has collapsed.
+class _CollapseCheck:
+    """Tries a larger C if the first solution of a path makes no progress, and stops if the hinge has collapsed.
 
     A collapsed hinge takes hundreds of iterations to find the best parameters next to 0.
 
     Args:
-        callback: What else is called after every iteration.
+        callback: Another callback, called first.
         trial: Given the objective, returns a large C for which the hinge has collapsed; None if it has not.
     """
 
@@ -286,22 +265,22 @@ def _trial_of_idle(
     """Return a large C for which the hinge has collapsed, if the objective for the smallest C has hardly fallen."""
     if primal < COLLAPSED * min(Cs) * risk.risk_at_center:
         return None
-    much, trial = _try_larger(risk, scorer, max(Cs), deadline)
+    larger, trial = _try_larger(risk, scorer, max(Cs), deadline)
     if trial == "interrupted":
         raise KeyboardInterrupt
-    return much if trial == "collapsed" else None
+    return larger if trial == "collapsed" else None
 
 
 def _trial_of_solved(
     risk: Problem, scorer: Prepared, solutions: Sequence[Solution], deadline: Deadline
 ) -> float | None:
-    """Return a large C for which the hinge has collapsed, if 0 is as good as any parameters for the C asked for."""
+    """Return a large C for which the hinge has collapsed, if 0 is as good as any parameters for every C requested."""
     hardest = max(solutions, key=lambda solution: solution.C)
     stopped = hardest.reason in ("callback", "interrupted", "time_limit")
     if stopped or hardest.primal < COLLAPSED * hardest.C * _risk_at_center(risk, solutions):
         return None
-    much, trial = _try_larger(risk, scorer, hardest.C, deadline)
-    return much if trial == "collapsed" else None
+    larger, trial = _try_larger(risk, scorer, hardest.C, deadline)
+    return larger if trial == "collapsed" else None
 
 
 def _risk_at_center(problem: Problem, solutions: Sequence[Solution]) -> float:
@@ -311,26 +290,27 @@ def _risk_at_center(problem: Problem, solutions: Sequence[Solution]) -> float:
 
 
 def _try_larger(risk: Problem, scorer: Prepared, C: float, deadline: Deadline) -> tuple[float, str]:
-    """Return a C that is much larger, and whether the hinge has ``collapsed`` for it.
+    """Return a larger C, and whether the hinge has ``collapsed`` for it.
 
-    What is large depends on the scale of the features, and on nothing else where C is small.
+    What is large depends on the scale of the features, and on nothing else if C is small.
     """
     at_zero, spread = risk.risk_at_center, scorer.spread
-    if at_zero <= 0 or spread == 0:
+    if at_zero <= 0 or spread == 0 or not risk.n_parameters:
         return C, "nothing to learn"
-    much = min(_MUCH * max(C, max(spread, 1e-45) ** -2), 1e100)
-    collapsed = COLLAPSED * much * at_zero
+    larger = min(_LARGER * max(C, max(spread, 1e-45) ** -2), 1e100)
+    collapsed = COLLAPSED * larger * at_zero
 
     def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
         return step.primal < collapsed or step.dual >= collapsed
 
-    solver = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=deadline.seconds_left, callback=decided)
-    trial = solver.refine(risk, much, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
+    solver = Bundle(tol=1e-3, max_iter=_TRIAL_ITERATIONS, time_limit=deadline.seconds_left, callback=decided)
+    trial = solver.refine(risk, larger, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
     if trial.reason in ("interrupted", "time_limit"):
-        return much, trial.reason
-    return much, "collapsed" if trial.primal >= collapsed else "learns"
+        return larger, trial.reason
+    return larger, "collapsed" if trial.primal >= collapsed else "learns"
 
 
-def _health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool) -> Health:
+def health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool = False) -> Health:
+    """Compare a solution with θ = 0, given the risk and the objective there."""
     ratio = solution.primal / objective_at_zero if objective_at_zero > 0 else 1.0
     return Health(solution.risk, at_zero, ratio, float(np.linalg.norm(solution.theta)), collapsed)

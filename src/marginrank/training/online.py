@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.model.model import Health, Model, Provenance
-from marginrank.runtime.threads import single_blas
+from marginrank.model.model import Model, Provenance
+from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.stream_state import StreamState
 from marginrank.training.convex import bind_scorer, loss_minimizer
-from marginrank.training.loss_minimizer import Fit, LossMinimizer, bound_of
+from marginrank.training.loss_minimizer import Fit, LossMinimizer, bound_of, health
 from marginrank.training.partitioned_risk import ranking_risk
 from marginrank.training.plan import Deadline, Plan, Start
-from marginrank.training.trainer import make_model
+from marginrank.training.trainer import make_models
 from marginrank.typing import FloatArray
 
 
@@ -32,7 +32,7 @@ def train_batch(plan: Plan, model: Model, batch: Queries, callback: Callback | N
     fit = fit_batch(minimizer, scorer, plan.C, model.theta, model.stream)
     if fit is None:
         return model
-    after = make_model(plan, batch, scaling, scorer.form, fit)
+    (after,) = make_models(plan, batch, scaling, [(scorer.form, fit)])
     provenance = add_provenance(model.provenance, after.provenance)
     return replace(after, provenance=provenance, first_feature=model.first_feature, quantiles=model.quantiles)
 
@@ -57,8 +57,9 @@ def fit_batch(
     if not risk.weight:
         return None
     risk.center = stream.center(theta, risk.weight)
-    with single_blas():
-        step = training.solve(risk, stream.share(risk.weight) * C, theta if stream.last is None else stream.last)
+    with one_blas_thread():
+        solver = training.solver.choose(risk)
+        step = solver.minimize(risk, stream.share(risk.weight) * C, theta if stream.last is None else stream.last)
     mean, after = stream.after(step.theta, theta, risk.weight)
     value, at_zero = float(risk(mean)[0]), float(risk(np.zeros_like(mean))[0])
     origin = np.zeros_like(mean) if stream.origin is None else stream.origin
@@ -67,16 +68,9 @@ def fit_batch(
     )
     reason: Reason = "stationary" if step.reason == "converged" else step.reason
     trace = (Step(primal, -np.inf, time.perf_counter() - began, step.passes + 2.0),)
-    ratio = primal / primal_at_zero if primal_at_zero > 0 else 1.0
-    return Fit(
-        Solution(mean, C, primal, -np.inf, value, reason, trace),
-        training.loss,
-        bound_of(training.loss),
-        training.chosen(risk).name,
-        Health(value, at_zero, ratio, float(np.linalg.norm(mean)), collapsed=False),
-        origin,
-        after,
-    )
+    solution = Solution(mean, C, primal, -np.inf, value, reason, trace)
+    compared = health(solution, at_zero, primal_at_zero)
+    return Fit(solution, training.loss, bound_of(training.loss), solver.name, compared, origin, after)
 
 
 def add_provenance(before: Provenance, batch: Provenance) -> Provenance:

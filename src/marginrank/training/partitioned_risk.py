@@ -23,13 +23,13 @@ class PartitionedRisk(Problem):
     """The risk over queries in partitions: θ goes to the partitions, and parts of risk and gradient come back.
 
     They are added up in an order that depends on the number of partitions alone, so that the result does not depend on
-    where these are. Single blocks cannot be evaluated.
+    the machines that hold them. Single blocks cannot be evaluated.
 
     Args:
         scorer: A scorer prepared for the partitions.
         loss: The loss.
         n_jobs: Number of threads, for partitions in this process.
-        center: Where the regulariser is minimal; 0 by default.
+        center: Minimiser of the regulariser; 0 by default.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class PartitionedRisk(Problem):
 
     @cached_property
     def majorant(self) -> Problem | None:  # type: ignore[override]
-        """The risk of the convex loss above this one; None where it is convex itself."""
+        """The risk of the convex loss above this one; None if this one is convex."""
         above = self.definition.majorant
         return None if above is None else PartitionedRisk(self.scorer, above, self._n_jobs, self.center)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
-        values, slopes = self._add(theta, 1, 1)
-        return float(values[0]), slopes[0]
+        values, gradients = self._add(theta, 1, 1)
+        return float(values[0]), gradients[0]
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
@@ -81,7 +81,9 @@ class PartitionedRisk(Problem):
     def _add(self, theta: FloatArray, groups: int, parts_of_each: int) -> tuple[FloatArray, FloatArray]:
         sums = self._risks.add(_parts, np.asarray(theta, dtype=np.float64), parts_of_each, groups=groups)
         self.exact = self.exact and not any(inexact[0] for _, _, inexact in sums)
-        return np.concatenate([values for values, _, _ in sums]), np.concatenate([slopes for _, slopes, _ in sums])
+        return np.concatenate([values for values, _, _ in sums]), np.concatenate(
+            [gradients for _, gradients, _ in sums]
+        )
 
 
 def _kind(risk: RankingRisk) -> tuple[float, bool]:
@@ -89,16 +91,16 @@ def _kind(risk: RankingRisk) -> tuple[float, bool]:
 
 
 def _parts(risk: RankingRisk, theta: FloatArray, n_parts: int) -> Arrays:
-    """Risk and gradient of one partition in about as many parts as asked for, and whether they are not exact."""
+    """Return risk and gradient of one partition in about ``n_parts`` parts, and whether they are inexact."""
     if n_parts == 1:
-        value, slope = risk(theta)
-        values, slopes = np.array([value]), slope[None, :]
+        value, gradient = risk(theta)
+        values, gradients = np.array([value]), gradient[None, :]
     else:
-        values, slopes = risk.parts(theta)
+        values, gradients = risk.parts(theta)
     if n_parts < len(values):
         starts = np.array(group_bounds(len(values), n_parts)[:-1])
-        values, slopes = np.add.reduceat(values, starts), summed(slopes, starts)
-    return values, slopes, np.array([0 if risk.exact else 1])
+        values, gradients = np.add.reduceat(values, starts), summed(gradients, starts)
+    return values, gradients, np.array([0 if risk.exact else 1])
 
 
 def _hessian_product(risk: RankingRisk, theta: FloatArray, direction: FloatArray) -> Arrays:
@@ -108,14 +110,14 @@ def _hessian_product(risk: RankingRisk, theta: FloatArray, direction: FloatArray
 def ranking_risk(
     scorer: Prepared, loss: Loss, n_jobs: int | None = None, center: FloatArray | None = None
 ) -> RankingRisk | PartitionedRisk:
-    """Return the risk of a loss with a prepared scorer, wherever its features are."""
+    """Return the risk of a loss with a prepared scorer."""
     if isinstance(scorer, PreparedPartitions):
         return PartitionedRisk(scorer, loss, n_jobs, center)
     if not isinstance(scorer, PreparedScorer):
         raise TypeError(f"{type(scorer).__name__} has no risk")
-    if scorer.rows is None:
+    if scorer.gpu_rows is None:
         return RankingRisk(scorer, loss, n_jobs, center)
-    return GpuRisk(scorer, scorer.rows, loss, n_jobs, center)
+    return GpuRisk(scorer, scorer.gpu_rows, loss, n_jobs, center)
 
 
 def empirical_risk(

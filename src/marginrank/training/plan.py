@@ -17,7 +17,7 @@ from marginrank.model.model import Model, Provenance
 from marginrank.runtime.array_file import array_digest
 from marginrank.scorers.base import Scorer
 from marginrank.solvers.base import Callback, Solver
-from marginrank.training.checkpoint import Log, repeatable
+from marginrank.training.checkpoint import Log, identifying_parameters
 from marginrank.training.query_weighting import Weighting
 from marginrank.training.tight_bound import BoundChoice
 from marginrank.typing import FloatArray
@@ -33,7 +33,7 @@ class Plan:
     Args:
         trainer: What trains: a `ConvexTrainer`, a `StagedTrainer` or a baseline.
         label: What is trained, for messages.
-        criterion: What the ranker is judged by.
+        criterion: The measure to evaluate the ranker by.
         loss: The loss to minimise; None for a baseline.
         bound: The bound of the loss to minimise.
         scorer: How parameters and features give scores.
@@ -45,7 +45,7 @@ class Plan:
         time_limit: Maximum number of seconds.
         patience: Iterations without improvement after which training with validation queries stops.
         n_jobs: Number of threads.
-        preset: The name that was asked for, if any.
+        preset: The name of the preset, if any.
         parameters: The parameters of the ranker in plain values, for model files and checkpoints.
     """
 
@@ -88,7 +88,7 @@ class Plan:
         """Identify a training run, so that a checkpoint is resumed by the same run only."""
         values = Cs or (self.C,)
         return {
-            **repeatable(self.parameters),
+            **identifying_parameters(self.parameters),
             "C": values[0] if len(values) == 1 else list(values),
             "training data": Provenance.of(queries).fingerprint,
             "validation data": None if validation is None else Provenance.of(validation).fingerprint,
@@ -147,7 +147,7 @@ class FitContext:
     Args:
         Cs: Values of C to train for; that of the plan by default.
         validation: Validation queries.
-        start: Where training starts.
+        start: The starting point.
         time_limit: Maximum number of seconds, beside the limit of the plan.
         callback: Called after every iteration; True stops.
         log: The checkpoint.
@@ -163,11 +163,11 @@ class FitContext:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where training starts.
+    """A starting point of training.
 
     Args:
         theta: The parameters to start from.
-        model: The model that they belong to, whose form and scaling are kept; None if these are learned anew.
+        model: The model that they belong to, whose form and scaling are reused; None if these are learned again.
         centered: Whether the regulariser is minimal at these parameters.
     """
 
@@ -190,8 +190,8 @@ class Start:
 
     @property
     def digest(self) -> str:
-        """What tells starts apart: the parameters, and the arrays of the model they belong to."""
+        """A digest of the parameters, and the arrays of the model they belong to."""
         arrays = {"theta": self.theta} if self.model is None else self.model.arrays()
-        # The trace holds the times of another run.
+        # The trace holds the times of another fit.
         parts = [f"{name} {array_digest(array)}" for name, array in sorted(arrays.items()) if name != "trace"]
         return hashlib.sha256(f"{self.centered} {' '.join(parts)}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The curvature of a risk on a sample of its documents, from which preconditioners are made."""
+"""Preconditioners: the Hessian of a risk on a sample of its documents."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from marginrank.runtime.lazy_imports import sp
 from marginrank.scorers.base import PreparedScorer
 from marginrank.typing import FloatArray, IntArray
 
-#: Most parameters for whose Hessian there is room as a matrix, and documents of a sample for each of them.
-_SMALL: Final = 256
-_PER_PARAMETER: Final = 50
-#: With more parameters: documents of a sample for each unit of √C, and the fewest and the most.
-_PER_ROOT: Final = 30.0
-_FEWEST, _MOST = 100, 3000
-#: Most numbers in the rows of a sample.
-_ROOM: Final = 1 << 24
-#: The same where rows have few cells, and are never all made at the same time.
-_ROOM_OF_FEW: Final = 1 << 25
-#: Documents of a list that say enough of it, where lists are thinned out.
-_LIST: Final = 8
-#: What stands for the curvature that a sample of fewer documents than parameters does not see.
-_UNSEEN: Final = 8.0
-#: Curvature of a query, as a share of its largest, that makes no difference.
-_NOTHING: Final = 1e-3
-#: Most rows that are made at a time.
-_BLOCK: Final = 256
-#: Most rows whose tables are made at a time.
-_TABLES: Final = 32
-#: Most numbers in either.
-_NUMBERS: Final = 1 << 22
-#: Times that a product of dense rows is quicker than one of sparse rows, for each number.
-_FEW: Final = 32
+#: Maximum number of parameters for which the Hessian is a matrix, and documents of a sample for each of them.
+_MATRIX_PARAMETERS: Final = 256
+_DOCUMENTS_PER_PARAMETER: Final = 50
+#: With more parameters: documents of a sample for each unit of √C, and their minimum and maximum.
+_DOCUMENTS_PER_ROOT: Final = 30.0
+_MIN_DOCUMENTS, _MAX_DOCUMENTS = 100, 3000
+#: Maximum number of numbers in the rows of a sample.
+_MAX_NUMBERS: Final = 1 << 24
+#: The same for sparse rows, which are never all dense at the same time.
+_MAX_SPARSE_NUMBERS: Final = 1 << 25
+#: Documents to keep of a list that is thinned out.
+_DOCUMENTS_PER_LIST: Final = 8
+#: Stands for the curvature that a sample of fewer documents than parameters does not see.
+_UNSEEN_CURVATURE: Final = 8.0
+#: Negligible curvature of a query, relative to its largest.
+_NEGLIGIBLE: Final = 1e-3
+#: Maximum number of rows in a block.
+_BLOCK_ROWS: Final = 256
+#: Maximum number of rows whose tables are in a block.
+_TABLE_ROWS: Final = 32
+#: Maximum number of numbers in either block.
+_BLOCK_NUMBERS: Final = 1 << 22
+#: How much faster a product of dense rows is than one of sparse rows, for each number.
+_DENSE_SPEEDUP: Final = 32
 
 
 class Sample(NamedTuple):
-    """Documents of some queries: the queries, their documents, and where those of each begin and the last end."""
+    """Documents of some queries: the queries, their documents, and the offsets of the queries in these."""
 
     queries: IntArray
     documents: IntArray
@@ -49,41 +49,41 @@ class Sample(NamedTuple):
 
 
 def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None:
-    """Choose documents at equal distances in queries at equal distances; None where only a few have room.
+    """Choose documents at equal distances in queries at equal distances; None if too few fit in memory.
 
     Lists are thinned out rather than left out, since documents of other queries tell more than those of the same.
 
     Args:
         scorer: A scorer prepared for the queries.
-        weights: Share of each query in the risk.
+        weights: Weight of each query in the risk.
         C: Weight of the risk: the larger, the more directions have more curvature than the regulariser.
     """
     lengths = scorer.queries.lengths
-    counted = np.flatnonzero((weights > 0) & (lengths > 0))
-    # The spread takes a look at all features.
-    scaled = C * scorer.spread**2 if scorer.n_parameters > _SMALL else C
-    most = _n_documents(scorer.n_parameters, scaled, _ROOM_OF_FEW if scorer.few_cells else _ROOM)
-    if not len(counted) or not most:
+    counting = np.flatnonzero((weights > 0) & (lengths > 0))
+    # The spread reads all features.
+    scaled = C * scorer.spread**2 if scorer.n_parameters > _MATRIX_PARAMETERS else C
+    most = _sample_size(scorer.n_parameters, scaled, _MAX_SPARSE_NUMBERS if scorer.sparse_table else _MAX_NUMBERS)
+    if not len(counting) or not most:
         return None
-    gaps = np.maximum(-(-lengths // max(_LIST, most // len(counted))), 1)
+    gaps = np.maximum(-(-lengths // max(_DOCUMENTS_PER_LIST, most // len(counting))), 1)
     sizes = -(-lengths // gaps)
-    chosen = counted[:: -(-int(sizes[counted].sum()) // most)]
+    chosen = counting[:: -(-int(sizes[counting].sum()) // most)]
     sizes, offsets = sizes[chosen], offsets_from_sizes(sizes[chosen])
     places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
     documents = np.repeat(scorer.queries.offsets[chosen], sizes) + places * np.repeat(gaps[chosen], sizes)
     return Sample(chosen, documents, offsets)
 
 
-def _n_documents(n_parameters: int, C: float, room: int = _ROOM) -> int:
-    """Return the documents that a sample should have at most, and 0 where there is no room for enough.
+def _sample_size(n_parameters: int, C: float, max_numbers: int = _MAX_NUMBERS) -> int:
+    """Return the maximum number of documents in a sample; 0 if too few fit in memory.
 
-    >>> _n_documents(46, 1.0), _n_documents(5000, 100.0), _n_documents(5000, 1e9), _n_documents(10**6, 1.0)
+    >>> _sample_size(46, 1.0), _sample_size(5000, 100.0), _sample_size(5000, 1e9), _sample_size(10**6, 1.0)
     (2300, 300, 3000, 0)
     """
-    if n_parameters <= _SMALL:
-        return _PER_PARAMETER * n_parameters
-    most = min(room // n_parameters, _MOST)
-    return 0 if most < _FEWEST else int(np.clip(_PER_ROOT * C**0.5, _FEWEST, most))
+    if n_parameters <= _MATRIX_PARAMETERS:
+        return _DOCUMENTS_PER_PARAMETER * n_parameters
+    most = min(max_numbers // n_parameters, _MAX_DOCUMENTS)
+    return 0 if most < _MIN_DOCUMENTS else int(np.clip(_DOCUMENTS_PER_ROOT * C**0.5, _MIN_DOCUMENTS, most))
 
 
 class SampledHessian(ABC):
@@ -96,7 +96,7 @@ class SampledHessian(ABC):
     Args:
         scorer: A scorer prepared for all documents.
         loss: The loss.
-        weights: Share of each query in the risk.
+        weights: Weight of each query in the risk.
         sample: The documents of the sample.
         base: Scores that are added to those of the scorer, for all documents.
     """
@@ -132,7 +132,7 @@ class HessianByParameters(SampledHessian):
         self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
     ) -> None:
         super().__init__(scorer, loss, weights, sample, base)
-        self._rows = scorer.gradient(scorer.cells(sample.documents))
+        self._rows = scorer.gradient(scorer.design_matrix(sample.documents))
 
     def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
         """Return products with the inverse of I + C·ΦᵀLΦ at θ."""
@@ -154,10 +154,10 @@ class HessianByDocuments(SampledHessian):
         self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
     ) -> None:
         super().__init__(scorer, loss, weights, sample, base)
-        self._cells = _cells(scorer, sample.documents)
+        self._coefficients = _coefficients(scorer, sample.documents)
         # What is too large for single precision is infinite, and noticed by `_solver`.
         with np.errstate(over="ignore", invalid="ignore"):
-            self._products = _products(scorer, self._cells)
+            self._products = _products(scorer, self._coefficients)
 
     def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
         """Return (μI + C·ΦᵀRRᵀΦ)⁻¹ = (I − ΦᵀR(μ/C·I + RᵀΦΦᵀR)⁻¹RᵀΦ)/μ, with L = RRᵀ: Woodbury's formula.
@@ -165,24 +165,24 @@ class HessianByDocuments(SampledHessian):
         μ is above 1, for the curvature in directions that the sample does not have.
         """
         root = sp.csr_array(sp.block_diag(self._roots(self._scores(theta) + self._base)))
-        solve = _solver(root.T @ (root.T @ self._products).T, _UNSEEN / C)
+        solve = _solver(root.T @ (root.T @ self._products).T, _UNSEEN_CURVATURE / C)
         if solve is None:
             return lambda vector: vector
 
         def precondition(vector: FloatArray) -> FloatArray:
             left = root @ solve(root.T @ self._scores(vector))
-            return np.asarray((vector - self._scorer.gradient(self._cells.T @ left)) / _UNSEEN)
+            return np.asarray((vector - self._scorer.gradient(self._coefficients.T @ left)) / _UNSEEN_CURVATURE)
 
         return precondition
 
     def _scores(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(self._cells @ self._scorer.table(theta))
+        return np.asarray(self._coefficients @ self._scorer.weights(theta))
 
     def _roots(self, scores: FloatArray) -> list[FloatArray]:
-        """Return R with L = RRᵀ for each query, without curvature that is next to nothing."""
+        """Return R with L = RRᵀ for each query, without negligible curvature."""
         lengths = np.diff(self._offsets)
         blocks = [np.zeros((n, n)) for n in lengths]
-        # Queries know nothing of each other, so one product has a column of each block.
+        # L is block diagonal, so one product gives a column of each block.
         for column in range(int(lengths.max())):
             longer = np.flatnonzero(lengths > column)
             unit = np.zeros(len(scores))
@@ -193,40 +193,40 @@ class HessianByDocuments(SampledHessian):
         return [_root(block) for block in blocks]
 
 
-def _cells(scorer: PreparedScorer, documents: IntArray) -> Any:
-    """Return what the table is multiplied with to give the scores of documents, as a sparse matrix."""
-    step = _rows_of(scorer.n_parameters, _BLOCK)
-    blocks = (scorer.cells(documents[start : start + step]) for start in range(0, len(documents), step))
+def _coefficients(scorer: PreparedScorer, documents: IntArray) -> Any:
+    """Return the sparse matrix whose product with the table is the scores of some documents."""
+    step = _block_rows(scorer.n_parameters, _BLOCK_ROWS)
+    blocks = (scorer.design_matrix(documents[start : start + step]) for start in range(0, len(documents), step))
     return sp.csr_array(sp.vstack([sp.csr_array(block) for block in blocks]))
 
 
-def _rows_of(n_parameters: int, most: int) -> int:
-    """Return how many rows are made at a time.
+def _block_rows(n_parameters: int, most: int) -> int:
+    """Return the number of rows of a block.
 
-    >>> _rows_of(1000, 256), _rows_of(100_000, 256)
+    >>> _block_rows(1000, 256), _block_rows(100_000, 256)
     (256, 41)
     """
-    return max(1, min(most, _NUMBERS // n_parameters))
+    return max(1, min(most, _BLOCK_NUMBERS // n_parameters))
 
 
-def _products(scorer: PreparedScorer, cells: Any) -> FloatArray:
+def _products(scorer: PreparedScorer, coefficients: Any) -> FloatArray:
     """Return ΦΦᵀ in single precision.
 
-    Of curves, a row of Φ is long and its cells are few: the product of two rows is that of the cells of one with the
-    table of the other, the scores that it gives as θ.
+    Rows of curves are long, but have few coefficients: the product of two rows is that of the coefficients of one with
+    the table of the other, that is, the scores with the other row as θ.
     """
-    n, n_cells = cells.shape
-    if cells.nnz * _FEW > n * n_cells:
+    n, n_columns = coefficients.shape
+    if coefficients.nnz * _DENSE_SPEEDUP > n * n_columns:
         rows = np.empty((n, scorer.n_parameters), dtype=np.float32)
-        step = _rows_of(scorer.n_parameters, _BLOCK)
+        step = _block_rows(scorer.n_parameters, _BLOCK_ROWS)
         for start in range(0, n, step):
-            rows[start : start + step] = scorer.gradient(cells[start : start + step].toarray())
+            rows[start : start + step] = scorer.gradient(coefficients[start : start + step].toarray())
         return rows @ rows.T
-    products, single = np.empty((n, n), dtype=np.float32), cells.astype(np.float32)
-    step = _rows_of(scorer.n_parameters, _TABLES)
+    products, single = np.empty((n, n), dtype=np.float32), coefficients.astype(np.float32)
+    step = _block_rows(scorer.n_parameters, _TABLE_ROWS)
     for start in range(0, n, step):
         block = slice(start, start + step)
-        tables = scorer.table(scorer.gradient(cells[block].toarray()))
+        tables = scorer.weights(scorer.gradient(coefficients[block].toarray()))
         products[start:, block] = single[start:] @ np.ascontiguousarray(tables.T, dtype=np.float32)
         products[block, start:] = products[start:, block].T
     return products
@@ -235,7 +235,7 @@ def _products(scorer: PreparedScorer, cells: Any) -> FloatArray:
 def sampled_hessian(
     scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
 ) -> SampledHessian:
-    """Return the curvature on a sample, by parameters or by documents, whichever are fewer."""
+    """Return the Hessian on a sample, by parameters or by documents, whichever are fewer."""
     kind = HessianByDocuments if len(sample.documents) < scorer.n_parameters else HessianByParameters
     return kind(scorer, loss, weights, sample, base)
 
@@ -256,14 +256,14 @@ def _root(block: FloatArray) -> FloatArray:
     [[2.0], [0.0]]
     """
     values, vectors = np.linalg.eigh(0.5 * (block + block.T))
-    large = values > _NOTHING * values[-1]
+    large = values > _NEGLIGIBLE * values[-1]
     return np.asarray(vectors[:, large] * np.sqrt(values[large]), dtype=np.float32)
 
 
 def _solver(matrix: FloatArray, added: float) -> Callable[[FloatArray], FloatArray] | None:
     """Return products with the inverse of a matrix, with a number added to its diagonal.
 
-    Where that number would be lost in rounding, more is added. None if features are so large that products overflow:
+    If that number would be lost in rounding, more is added. None if features are so large that products overflow:
     solvers do without, or refuse them.
     """
     from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Training in stages, for staged scorers and baselines: which stage to keep, and when to stop."""
+"""Training in stages, for staged scorers and baselines: selection of the best stage, and stopping."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan
 from marginrank.training.query_weighting import weighted
 from marginrank.training.risk import RankingRisk
 from marginrank.training.tight_bound import BoundChoice, Tight
-from marginrank.training.trainer import make_model
+from marginrank.training.trainer import make_models
 from marginrank.typing import FloatArray
 
 
 class PreparedLeaves(PreparedScorer):
-    """Scores Zθ of the documents of given queries, where Z says which leaves of the trees each document has.
+    """Scores Zθ of the documents of given queries, where Z holds the leaves of each document, one per tree.
 
     >>> import numpy as np
     >>> from marginrank.scorers.boosted.form import Tree
@@ -62,25 +62,25 @@ class PreparedLeaves(PreparedScorer):
         self._leaves = trees.leaves(queries.X, n_jobs)
         self.n_bytes = self._leaves.nbytes
 
-    def table(self, theta: FloatArray) -> FloatArray:
+    def weights(self, theta: FloatArray) -> FloatArray:
         """Return the values of the leaves themselves."""
         return theta
 
-    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+    def score(self, weights: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write the sums of the leaves of the rows from ``start`` to ``stop``."""
         from marginrank.scorers.boosted.trees_kernel import score_leaves  # noqa: PLC0415
 
-        score_leaves(self._leaves, table, scores, start, stop)
+        score_leaves(self._leaves, weights, scores, start, stop)
 
-    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
-        """Add the slope of each row to its leaves."""
-        from marginrank.scorers.boosted.trees_kernel import add_slopes  # noqa: PLC0415
+    def pull_back(self, gradient: FloatArray, gradient_sums: FloatArray, start: int, stop: int) -> None:
+        """Add the gradient of each row to its leaves."""
+        from marginrank.scorers.boosted.trees_kernel import add_gradients  # noqa: PLC0415
 
-        add_slopes(self._leaves, slopes, start, stop, cells)
+        add_gradients(self._leaves, gradient, start, stop, gradient_sums)
 
-    def gradient(self, cells: FloatArray) -> FloatArray:
-        """Return the cells themselves."""
-        return cells
+    def gradient(self, gradient_sums: FloatArray) -> FloatArray:
+        """Return the sums themselves."""
+        return gradient_sums
 
 
 class LeafRefit:
@@ -120,7 +120,7 @@ class LeafRefit:
 
 
 def has_leaves(stage: Stage) -> bool:
-    """Return whether there is a tree; a model that trees were to be added to may be kept without any."""
+    """Return whether there is a tree; a model that trees were to be added to may be best without any."""
     return _trees(stage) is not None
 
 
@@ -135,12 +135,12 @@ _START_TOL: Final = 1e-3
 
 @dataclass
 class StageSelection:
-    """Says of each stage whether to stop after it, and whether it is the one to keep.
+    """Decides after each stage whether to stop, and whether it is the best so far.
 
     Args:
         callback: Called after every stage; True stops.
-        stopping: Validation queries on the scale of the model, and what measures them; the best stage is kept.
-        lowest: Without them, whether the stage of the lowest objective is kept; otherwise the last.
+        stopping: Early stopping, and the scaled validation queries; the best stage on them is selected.
+        lowest: Without them, whether the stage of the lowest objective is selected; otherwise the last.
         n_jobs: Number of threads.
     """
 
@@ -148,7 +148,7 @@ class StageSelection:
     stopping: tuple[EarlyStopping, Queries] | None = None
     lowest: bool = False
     n_jobs: int | None = None
-    _least: float = field(default=np.inf, init=False)
+    _lowest: float = field(default=np.inf, init=False)
     _scores: FloatArray | None = field(default=None, init=False)
 
     @classmethod
@@ -164,10 +164,10 @@ class StageSelection:
         return cls(context.callback, (stopping, scaling.apply(validation)), lowest, plan.n_jobs)
 
     def __call__(self, step: Step, stage: Stage) -> tuple[bool, bool]:
-        """Return whether to stop, and whether to keep the stage."""
+        """Return whether to stop, and whether the stage is the best so far."""
         if self.stopping is None:
-            keep = stage.objective < self._least if self.lowest else True
-            self._least = min(self._least, stage.objective)
+            keep = stage.objective < self._lowest if self.lowest else True
+            self._lowest = min(self._lowest, stage.objective)
             return bool(self.callback is not None and self.callback(step, stage.theta)), keep
         stopper, ready = self.stopping
         scores = self._score(stage, ready)
@@ -185,60 +185,60 @@ class StageSelection:
         return self._scores
 
     def prefers(self, stage: Stage, other: Stage) -> bool:
-        """Return whether a stage is better than another on the validation queries; True where there are none."""
+        """Return whether a stage is better than another on the validation queries; True if there are none."""
         if self.stopping is None:
             return True
         stopper, ready = self.stopping
         values = []
-        for one in (stage, other):
-            scores = one.form.score(one.theta, ready.X, self.n_jobs)
+        for candidate in (stage, other):
+            scores = candidate.form.score(candidate.theta, ready.X, self.n_jobs)
             stopper.scores = lambda _, scores=scores: scores  # type: ignore[misc]
-            values.append(stopper.measure(one.theta))
+            values.append(stopper.measure(candidate.theta))
         return values[0] > values[1]
 
 
 def keep_best(
     stages: Iterator[Stage],
     setting: StageLimits,
-    judge: StageSelection,
+    selection: StageSelection,
     name: str,
     *,
     end: Reason,
     at_once: bool = False,
 ) -> tuple[Stage, Solution]:
-    """Train stage by stage, and return the stage to keep.
+    """Train stage by stage, and return the best stage.
 
     Args:
         stages: The stages.
-        setting: What they were told.
-        judge: Says which to keep, and when to stop.
+        setting: Their limits.
+        selection: Selects the best stage, and decides when to stop.
         name: What is trained, for errors.
-        end: The reason to stop where the stages come to an end.
-        at_once: Whether all stages are there when the first is, so that the rest take no time.
+        end: The reason to stop if the stages come to an end.
+        at_once: Whether all stages are trained together with the first, so that the rest take no time.
     """
     began = time.perf_counter()
     trace: list[Step] = []
     reason = end
-    kept: Stage | None = None
+    best: Stage | None = None
     try:
         for number, stage in enumerate(stages, 1):
             trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
-            stop, keep = judge(trace[-1], stage)
-            kept = stage if keep or kept is None else kept
+            stop, keep = selection(trace[-1], stage)
+            best = stage if keep or best is None else best
             late = setting.late
             reason = "callback" if stop else "time_limit" if late else end
             if stop or (late and not at_once):
                 break
     except KeyboardInterrupt:
-        if kept is None:
+        if best is None:
             raise
         reason = "interrupted"
-    if kept is None:
+    if best is None:
         raise DataError(f"{name} found nothing to learn in these queries; look at them with `marginrank inspect`")
-    theta = np.asarray(kept.theta, dtype=np.float64)
-    if not (np.isfinite(kept.objective) and np.isfinite(theta).all()):
-        raise NumericalError(f"the objective of {name} is {kept.objective}; rescale the features, or the grades")
-    return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+    theta = np.asarray(best.theta, dtype=np.float64)
+    if not (np.isfinite(best.objective) and np.isfinite(theta).all()):
+        raise NumericalError(f"the objective of {name} is {best.objective}; rescale the features, or the grades")
+    return best, Solution(theta, setting.C, best.objective, -np.inf, best.objective, reason, tuple(trace))
 
 
 class StagedTrainer:
@@ -260,7 +260,7 @@ class StagedTrainer:
         limits = StageLimits(1.0, deadline.at, plan.seed, plan.n_jobs)
         growth = _Growth(scorer, plan.needed_loss, plan.bound, limits)
         fits = growth.path(weighted(scaling.queries, plan.weighting), context.Cs, selection)
-        return [make_model(plan, queries, scaling, form, fit) for form, fit in fits]
+        return make_models(plan, queries, scaling, fits)
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class _Growth:
     bound: BoundChoice
     setting: StageLimits
 
-    def path(self, queries: Queries, Cs: Sequence[float], judge: StageSelection) -> list[tuple[Form, Fit]]:
+    def path(self, queries: Queries, Cs: Sequence[float], selection: StageSelection) -> list[tuple[Form, Fit]]:
         """Train for each C; once, if the scorer has no use for it."""
         loss, bound = self._bounded()
         if self.scorer.refits is not None and not loss.convex:
@@ -300,22 +300,22 @@ class _Growth:
             with one_blas_thread():
                 if not fits or again:
                     stages = self._stages(risk, setting)
-                    kept, grown = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
-                    if grown.reason == "max_iter" and grown.n_iter < (self.scorer.most_stages or 0):
+                    best, grown = keep_best(stages, setting, replace(selection), str(self.scorer), end="max_iter")
+                    if grown.reason == "max_iter" and grown.n_iter < (self.scorer.max_stages or 0):
                         grown = replace(grown, reason="stationary")
-                    refit = self._refit(kept, grown, risk)
-                stage, solution, name = kept, replace(grown, C=C), self.scorer.name
+                    refit = self._refit(best, grown, risk)
+                stage, solution, name = best, replace(grown, C=C), self.scorer.name
                 if refit is not None:
                     solver = Auto(time_limit=setting.seconds_left).choose(refit.problem)
                     better, refitted = refit.minimize(C, solver)
-                    if judge.prefers(better, kept):
+                    if selection.prefers(better, best):
                         stage, solution, name = better, refitted, solver.name
             origin = np.zeros(len(solution.theta))
             fits.append((stage.form, Fit(solution, loss, bound, name, _health(solution, risk), origin)))
         return fits
 
     def _refit(self, stage: Stage, grown: Solution, risk: ScoreRisk) -> LeafRefit | None:
-        """Return the refit of the leaves; None where there is none, or where growing them was cut short."""
+        """Return the refit of the leaves; None if there is none, or if growing them was cut short."""
         cut_short = grown.reason in ("time_limit", "interrupted")
         if self.scorer.refits is None or cut_short or not has_leaves(stage):
             return None

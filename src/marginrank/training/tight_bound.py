@@ -1,4 +1,4 @@
-"""The tight bound: where its training begins, and what it stays near."""
+"""The tight bound: its starting point and its options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marginrank.runtime.option_objects import OptionObject, check_C, parse_spell
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
-from marginrank.training.checkpoint import Log, recorded
+from marginrank.training.checkpoint import Log, checkpointed
 from marginrank.training.partitioned_risk import ranking_risk
 from marginrank.typing import FloatArray
 
@@ -30,7 +30,7 @@ class Tight(OptionObject):
     The regulariser is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.
 
     Args:
-        start: w0: ``ranksvm`` or ``regression``, which is trained first, or the weights themselves.
+        start: w0: that of ``ranksvm`` or ``regression``, which is trained first, or the weights themselves.
         start_C: C of the method that gives w0.
         anneal: Number of iterations over which the tight bound replaces the hinge; 0 for none.
     """
@@ -47,11 +47,11 @@ class Tight(OptionObject):
         super().__post_init__()
 
     def center(self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None) -> FloatArray:
-        """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
+        """Return w0 for given queries, within the limits of a solver."""
         if isinstance(self.start, str):
             risk = ranking_risk(scorer, _STARTS[self.start], n_jobs)
             solver = Auto(tol=1e-3, max_iter=limits.max_iter, time_limit=limits.time_limit)
-            return solver.minimize(recorded(risk, log, f"start {self.start}"), self.start_C).theta
+            return solver.minimize(checkpointed(risk, log, f"start {self.start}"), self.start_C).theta
         weights = np.asarray(self.start, dtype=np.float64)
         if weights.shape != (scorer.n_parameters,):
             raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -68,8 +69,18 @@ def check_resumes(plan: Plan) -> None:
         )
 
 
-def make_model(plan: Plan, queries: AnyQueries, scaling: FittedScaling[Any], form: Form, fit: Fit) -> Model:
-    """Return the model of a fit, with all that is known about its training."""
+def make_models(
+    plan: Plan, queries: AnyQueries, scaling: FittedScaling[Any], fits: Iterable[tuple[Form, Fit]]
+) -> list[Model]:
+    """Return the models of fits to the same queries, with all that is known about their training."""
+    # The fingerprint reads all features.
+    provenance = Provenance.of(queries)
+    return [_make_model(plan, queries, scaling, form, fit, provenance) for form, fit in fits]
+
+
+def _make_model(
+    plan: Plan, queries: AnyQueries, scaling: FittedScaling[Any], form: Form, fit: Fit, provenance: Provenance
+) -> Model:
     record = TrainingRecord(
         str(plan.criterion),
         str(fit.loss) if fit.loss is not None else str(plan.trainer),
@@ -84,7 +95,7 @@ def make_model(plan: Plan, queries: AnyQueries, scaling: FittedScaling[Any], for
         solution=fit.solution,
         n_features=queries.n_features,
         method=record,
-        provenance=Provenance.of(queries),
+        provenance=provenance,
         feature_names=queries.feature_names,
         first_feature=queries.first_feature,
         scaling=scaling.scaling,

@@ -27,7 +27,7 @@ def test_options_go_to_the_reader(run, folder):
     words = ["--first-index", "0", "--n-features", "3", "--missing", "min", "--regroup", "--dtype", "float64"]
     assert run("convert", "from0.txt", "new.queries", *words).code == 0
     found = read_queries("new.queries")
-    assert found.X.tolist() == [[5.0, 2.0, 0.0], [5.0, 0.0, 0.0], [3.0, 4.0, 0.0]]
+    assert found.X.tolist() == [[5.0, 2.0, 0.0], [3.0, 4.0, 0.0], [5.0, 0.0, 0.0]]
     assert found.X.dtype == np.float64
 
 
@@ -82,7 +82,7 @@ def test_errors_name_options_and_not_parameters(fails, folder):
 
     parquet.write_table(pa.table({"qid": [1, 1], "grade": [1, 0], "f": [0.5, None], "site": ["x", "y"]}), "t.parquet")
     assert "holds text, not numbers; name the feature columns with --feature f" in fails(
-        "convert", "t.parquet", "new.txt", code=1
+        "convert", "t.parquet", "new.txt", "--feature", "site,f", code=1
     )
     error = fails("convert", "t.parquet", "new.txt", "--feature", "f", code=1)
     assert "--missing nan, zero or min" in error
@@ -199,14 +199,18 @@ def test_columns_of_text_are_named_by_options(run, fails, folder):
         "error: t.csv: no column of query ids among 'who', 'good', 'name', 'title', 'bm25'; name it with --qid"
     )
     words = ["--qid", "who", "--grade", "good", "--document-id", "name"]
-    said = fails("convert", "t.csv", "new.queries", *words, code=1)
+    said = fails("convert", "t.csv", "new.queries", *words, "--feature", "title,bm25", code=1)
     assert said == (
         "error: t.csv:2: column 'title' holds 'Red', not a number; name the feature columns with --feature bm25\n"
     )
-    words += ["--feature", "bm25"]
     said = fails("convert", "t.csv", "new.queries", *words, code=1)
     assert said == "error: t.csv:4: column 'bm25' has no value; choose what it becomes: --missing nan, zero or min\n"
-    assert run("convert", "t.csv", "new.queries", *words, "--missing", "zero").code == 0
+    done = run("convert", "t.csv", "new.queries", *words, "--missing", "zero")
+    assert done.code == 0
+    assert done.err == (
+        "columns  query: who, grade: good, document: name, 1 feature: bm25\n"
+        "warning: columns left out because they hold text or ids: 'title'\n"
+    )
     found = read_queries("new.queries")
-    assert (found.query_ids.tolist(), found.document_ids.tolist()) == (["b", "a"], ["x", "z", "y"])
-    assert (found.X.ravel().tolist(), found.grades.tolist()) == ([0.5, 0.0, 0.25], [1, 0, 0])
+    assert (found.query_ids.tolist(), found.document_ids.tolist()) == (["b", "a"], ["x", "y", "z"])
+    assert (found.X.ravel().tolist(), found.grades.tolist()) == ([0.5, 0.25, 0.0], [1, 0, 0])

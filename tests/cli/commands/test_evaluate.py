@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
-from shutil import copyfile
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pytest
 from marginrank import compare, evaluate, load
 from marginrank.data import read_queries, write_run
 from marginrank.evaluation.comparison import mean_interval
+from tests.reporting.pages import commands_of, tables_of
 
 
 @pytest.fixture
@@ -63,30 +64,6 @@ def test_trec_judgements_go_with_runs(run, fails):
     assert "--missing-topics skip" in fails("evaluate", "qrels.txt", "ranked.run", code=1)
     zero = run("evaluate", "qrels.txt", "ranked.run", "--missing-topics", "zero", "--json").json["systems"]["ranked"]
     assert zero["queries"]["ap"] == with_qrels["queries"]["ap"] + 1
-
-
-def test_comparisons_are_those_of_the_library(run, other):
-    queries, model = read_queries("test.txt"), load("model.safetensors")
-    found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
-    done = run("evaluate", "test.txt", "model.safetensors", "first.txt", "--compare")
-    for measure in ("ndcg@10", "ap"):
-        assert f"{measure}\n{compare(found, measure=measure, baseline='first')}\n" in done.out
-    record = run(
-        "evaluate", "test.txt", "model.safetensors", "first.txt", "--compare", "--baseline", "model", "--json"
-    ).json
-    assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="model").to_dicts()
-
-
-def test_a_model_is_compared_with_what_is_none(run, other):
-    """In whatever order they are given; of models alone, the first is the baseline."""
-    copyfile("model.safetensors", "again.safetensors")
-    for names, baseline in ((["model", "again", "first"], "first"), (["model", "again"], "model")):
-        paths = [f"{name}.txt" if name == "first" else f"{name}.safetensors" for name in names]
-        rows = run("evaluate", "test.txt", *paths, "--compare", "--json").json["comparisons"]["ap"]
-        assert {row["other"] for row in rows} == {baseline}
-        assert {row["system"] for row in rows} == {*names} - {baseline}
-        report = run("report", "test.txt", *paths, "-o", "page.html", "--force", "--json").json
-        assert report["settings"]["baseline"] == baseline
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
@@ -156,14 +133,83 @@ def test_systems_of_the_same_name_are_called_by_their_paths(run, folder):
     assert list(found["systems"]) == ["scores.txt", "old/scores.txt"]
 
 
+def write_table(folder, suffix="csv"):
+    """The test queries as a shuffled table with the language of each query, and two files of scores for its rows."""
+    queries = read_queries("test.txt")
+    frame = pd.DataFrame(queries.X.astype(float), columns=[f"f{number}" for number in range(5)])
+    frame["qid"], frame["grade"] = np.repeat(queries.query_ids, queries.lengths), queries.grades
+    frame["language"] = np.where(frame["qid"] % 3 == 0, "de", "en")
+    frame = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    frame.to_csv(folder / "judged.csv", index=False)
+    frame.to_parquet(folder / "judged.parquet")
+    frame.to_json(folder / "judged.jsonl", orient="records", lines=True)
+    for name in ("f0", "f1"):
+        (folder / f"{name}.txt").write_text("\n".join(map(repr, frame[name].tolist())))
+    return frame
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_segments_are_those_of_the_library(run, folder, suffix):
+    frame = write_table(folder)
+    wanted = {
+        name: evaluate(frame["grade"], frame[name], qid=frame["qid"], by=frame["language"]) for name in ("f0", "f1")
+    }
+    judged = f"judged.{suffix}"
+    assert run("evaluate", judged, "f0.txt", "--by", "language").out == f"{wanted['f0']}\n"
+    options = ["--by", "language", "--intervals", "-m", "ndcg@10", "-m", "ap"]
+    found = run("compare", judged, "f0.txt", "f1.txt", *options, "--json").json
+    systems = run("evaluate", judged, "f0.txt", "f1.txt", *options, "--json").json["systems"]
+    assert systems == found["systems"]
+    compared = compare(wanted, measure="ap", baseline="f0").to_dicts()
+    assert found["comparisons"]["ap"] == compared
+    for name, one in wanted.items():
+        for language, part in one.by_segment.items():
+            record = found["systems"][name]["segments"][language]
+            assert record["mean"] == part.mean
+            assert record["interval"]["ap"] == list(mean_interval(part, "ap"))
+    lines = run("evaluate", judged, "f0.txt", "f1.txt", "--by", "language").out.splitlines()
+    assert [line.split()[:2] for line in lines[1:7]] == [
+        [segment, name] for segment in ("all", "de", "en") for name in ("f0", "f1")
+    ]
+
+
+def test_segments_need_a_column_with_one_value_per_query(run, folder, fails):
+    write_table(folder)
+    assert "no column 'langage'; did you mean 'language'?" in fails(
+        "evaluate", "judged.csv", "f0.txt", "--by", "langage", code=1
+    )
+    message = fails("evaluate", "judged.csv", "f0.txt", "--by", "f1", code=1)
+    assert re.search(r"judged\.csv: query \d+ has the segments .* all rows of a query need the same one", message)
+    assert "--by needs a table with that column, and test.txt is" in fails(
+        "evaluate", "test.txt", "scores.txt", "--by", "language", code=2
+    )
+
+
+def test_the_segments_of_a_report_are_those_of_its_command(run, folder):
+    write_table(folder)
+    done = run("report", "judged.csv", "f0.txt", "f1.txt", "--by", "language", "--json")
+    page = Path("report.html").read_text(encoding="utf-8")
+    line = next(line for line in commands_of(page) if "--by" in line)
+    assert line == done.json["commands"]["segments"]
+    found = run(*shlex.split(line)[1:], "--json").json
+    tables = tables_of(page)
+    for row in tables["ap in each segment"][1]:
+        assert row[2][1] == found["systems"]["f0"]["segments"][row[0][0]]["mean"]["ap"]
+        assert row[4][1] == found["systems"]["f1"]["segments"][row[0][0]]["mean"]["ap"]
+    heads, rows = tables["ap: difference to f0 in each segment"]
+    records = [record for record in found["comparisons"]["ap"] if record["segment"] is not None]
+    for row, record in zip(rows, records, strict=True):
+        cells = dict(zip(heads, row, strict=True))
+        assert (cells["segment"][0], cells["queries"][1]) == (record["segment"], record["queries"])
+        assert cells["p randomization"][1] == record["p_randomization"]
+
+
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
         (["test.txt", "model.safetensors", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
         (["test.txt", "model.safetensors", "--policy", "lettor"], "unknown policy", 2),
-        (["test.txt", "model.safetensors", "--compare"], "at least two systems", 2),
-        (["test.txt", "model.safetensors", "scores.txt", "--baseline", "model"], "--compare", 2),
-        (["test.txt", "model.safetensors", "scores.txt", "--compare", "--baseline", "bm25"], "known: model, scores", 2),
+        (["test.txt", "6"], "6: no such file, and no column '6'; the columns are '1', '2', '3', '4', '5'", 1),
         (["test.txt", "model.safetensors", "-o", "new.tsv"], "--per-query", 2),
         (["test.txt", "model.safetensors", "model.safetensors"], "given twice", 1),
         (["test.txt", "valid.txt"], "valid.txt: this is not a system", 1),
@@ -233,3 +279,12 @@ def test_options_for_runs_need_one(fails):
     assert "--baseline is for comparing" in fails(
         "report", "test.txt", "model.safetensors", "--baseline", "model", code=2
     )
+
+
+def test_the_columns_of_a_table_are_named_once(run, folder):
+    """The table is read for the model's features, for a column and for the segments."""
+    rows = [f"{row // 4},{row % 3},s{row},{row % 5},{row // 4 % 2}\n" for row in range(24)]
+    (folder / "shop.csv").write_text("query_id,Relevance,sku,bm25,category\n" + "".join(rows))
+    done = run("evaluate", "shop.csv", "bm25", "--by", "category")
+    assert done.code == 0, done.err
+    assert done.err.count("columns  query: query_id, grade: Relevance") == 1

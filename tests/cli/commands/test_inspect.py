@@ -84,8 +84,8 @@ def test_data_is_described(run):
     assert record.pop("fingerprint") == fingerprint(queries)
     assert record == {"kind": "queries", "path": "train.txt", **profile(queries)}
     text = run("inspect", "train.txt").out
-    assert "documents   240 (0 have only zero features)" in text
-    assert "per query   8 to 8 documents, median 8" in text
+    assert "documents       240 (0 have only zero features)" in text
+    assert "per query       8 to 8 documents, median 8" in text
     write_binary("train.queries", queries)
     assert run("inspect", "train.queries", "--json").json["grades"] == record["grades"]
 
@@ -94,7 +94,7 @@ def test_missing_values_are_counted_not_refused(run, folder):
     (folder / "gaps.txt").write_text("1 qid:1 1:NULL 2:2\n0 qid:1 1:3 2:4\n")
     record = run("inspect", "gaps.txt", "--json").json
     assert record["missing_values"] == {"1": 1}
-    assert "missing     1 feature: 1 (1 value)" in run("inspect", "gaps.txt").out
+    assert "missing         1 feature: 1 (1 value)" in run("inspect", "gaps.txt").out
 
 
 def test_a_model_is_described(run):
@@ -114,7 +114,17 @@ def test_a_model_is_described(run):
 
 def test_a_model_remembers_how_it_was_chosen(run):
     trained = run(
-        "train", "train.txt", "--valid", "valid.txt", "--Cs", "0.1,1", "--scorer", "additive", "-o", "a.safetensors"
+        "train",
+        "train.txt",
+        "--valid",
+        "valid.txt",
+        "--Cs",
+        "0.1,1",
+        "--scorer",
+        "additive",
+        "-o",
+        "a.safetensors",
+        "--details",
     )
     shown = run("inspect", "a.safetensors").out
     table = [line for line in trained.out.splitlines() if "chosen" in line or "validation" in line]
@@ -122,7 +132,7 @@ def test_a_model_remembers_how_it_was_chosen(run):
     assert all(line in shown for line in table)
     record = run("inspect", "a.safetensors", "--json").json
     assert [len(f["values"]) - len(f["thresholds"]) for f in record["features"]] == [1] * 5
-    assert record["selection"]["criterion"] == "ap"
+    assert record["selection"]["criterion"] == "ndcg@10"
 
 
 def test_trec_files_are_described(run, folder):

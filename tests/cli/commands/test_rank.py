@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,18 +141,25 @@ def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):
     assert said in fails("rank", *words, code=code)
 
 
-def test_ids_that_two_documents_of_a_query_share_are_refused_where_they_are_written(run, fails, folder):
+def test_ids_that_two_documents_of_a_query_share_are_refused_where_they_are_written(run, folder):
+    def refused(*words):
+        done = run(*words)
+        warning, error = done.err.splitlines()
+        assert (done.code, done.out) == (1, "")
+        assert warning.startswith("warning: twice.txt: 2 rows with the id of another row of the same query, first 'd0'")
+        return error
+
     lines = [f"{row % 2} qid:{row // 3} 1:{row} 2:1 3:0 4:0 5:2 # d{row % 2}" for row in range(6)]
     (folder / "twice.txt").write_text("\n".join(lines) + "\n")
     said = "twice.txt: two documents of query 0 have the id 'd0'; keep one of them, or give each an id of its own"
     for words in (["--k", "2"], ["--format", "csv"], ["-o", "new.run"], ["-o", "new.jsonl"]):
-        assert said in fails("rank", "model.safetensors", "twice.txt", *words, code=1)
+        assert said in refused("rank", "model.safetensors", "twice.txt", *words)
     assert run("rank", "model.safetensors", "twice.txt", "-o", "scores-of-twice.txt").code == 0
     assert run("evaluate", "twice.txt", "scores-of-twice.txt").code == 0
     (folder / "twice.run").write_text("0 Q0 d0 1 0.5 me\n1 Q0 d0 1 0.5 me\n")
-    assert said in fails("evaluate", "twice.txt", "twice.run", code=1)
+    assert said in refused("evaluate", "twice.txt", "twice.run")
     said = "two documents of query 1 have the id 'd1'"
-    assert said in fails("explain", "model.safetensors", "twice.txt", "--query", "1", "--document", "d0", code=1)
+    assert said in refused("explain", "model.safetensors", "twice.txt", "--query", "1", "--document", "d0")
 
 
 def test_a_model_is_not_applied_to_other_features(fails):
@@ -189,3 +198,14 @@ def test_missing_values_are_left_to_a_model_that_takes_them(run, fails, folder):
         ["report", "gaps.txt", "model.safetensors", "--force"],
     ):
         assert message in fails(*words, code=1)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "jsonl"])
+@pytest.mark.parametrize("piped", [True, False], ids=["pipe", "file"])
+def test_standard_input_is_ranked(run, folder, suffix, piped):
+    run("convert", "test.txt", f"new.{suffix}", "--quiet")
+    words = [sys.executable, "-m", "marginrank", "rank", "model.safetensors", "-", "--k", "2"]
+    with (folder / f"new.{suffix}").open("rb") as file:
+        given = {"input": file.read()} if piped else {"stdin": file}
+        done = subprocess.run(words, **given, capture_output=True, check=True)
+    assert done.stdout.decode() == run("rank", "model.safetensors", f"new.{suffix}", "--k", "2").out

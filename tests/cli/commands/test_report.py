@@ -98,7 +98,7 @@ def test_the_commands_of_models_give_their_weights_gaps_and_rankings_again(run, 
 
 
 def test_queries_won_and_lost_are_explained_by_models(run, systems):
-    facts = run("report", "test.txt", *systems, "--k", "3", "--baseline", "tuned", "--json").json
+    facts = run("report", "test.txt", *systems, "--k", "20", "--baseline", "tuned", "--json").json
     page = Path("report.html").read_text(encoding="utf-8")
     lines = [line for line in commands_of(page) if line.startswith("marginrank explain")]
     contest = facts["contests"][0]

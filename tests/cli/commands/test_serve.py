@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from inspect import signature
 
 import pytest
+
+from marginrank.cli.commands.serve import command as serve_command
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
 
@@ -31,6 +34,14 @@ def test_serving_refuses_what_makes_no_sense(fails, words, said, code):
     assert said in fails("serve", *words, code=code)
 
 
+def test_the_defaults_are_those_of_the_function():
+    from marginrank.serving import serve
+
+    command, function = signature(serve_command).parameters, signature(serve).parameters
+    for name in ("host", "port", "reload_every"):
+        assert command[name].default == function[name].default, name
+
+
 def test_a_recommender_is_refused(run, fails):
     assert run("recommend", "train", "ratings.csv", "-o", "recommender.safetensors").code == 0
     assert "this file holds a recommender, not a ranker" in fails("serve", "recommender.safetensors", code=1)
@@ -38,6 +49,7 @@ def test_a_recommender_is_refused(run, fails):
 
 def test_the_address_is_printed_once_the_port_is_open(run, monkeypatch):
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    monkeypatch.setattr("gc.set_threshold", lambda _: None)  # of this process
     done = run("serve", "model.safetensors", "--port", "0")
     assert done.code == 0
     assert done.out.startswith("model    model.safetensors\naddress  http://127.0.0.1:")

@@ -18,6 +18,7 @@ from marginrank.data import read_queries, write_binary, write_letor, write_parqu
 from marginrank.data.fingerprint import fingerprint
 from marginrank.losses import StructuredLoss
 from marginrank.ranker.resolution import resolve
+from marginrank.ranker.selection import selection_table
 from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Linear
 from marginrank.scorers.base import Scorer
@@ -43,14 +44,12 @@ def test_train_chooses_C_as_tune_does(run):
 def test_the_scorer_is_chosen_as_tune_does(run, fails):
     words = ["train", "train.txt", "--valid", "valid.txt", "--scorer", "auto", "-o", "new.safetensors"]
     done = run(*words, "--Cs", "0.1,1", "--json")
-    chosen = tune(
-        Ranker("svmmap", scorer="auto"), read_queries("train.txt"), valid=read_queries("valid.txt"), Cs=[0.1, 1.0]
-    )
+    chosen = tune(Ranker(scorer="auto"), read_queries("train.txt"), valid=read_queries("valid.txt"), Cs=[0.1, 1.0])
     assert done.code == 0
     assert done.json["selection"] == chosen.to_dict()
     assert [one["scorer"] for one in done.json["selection"]["candidates"]] == ["linear"] * 2 + ["additive"] * 2
     assert load("new.safetensors").form_.kind == chosen.ranker.form_.kind
-    assert "ap by scorer: " in run("inspect", "new.safetensors").out
+    assert "ndcg@10 by scorer: " in run("inspect", "new.safetensors").out
     assert "give --Cs 1 instead of -C 1" in fails(*words, "--force", "-C", "1", code=2)
     assert "name it instead of --scorer auto" in fails(*words, "--force", "--bins", "8", code=2)
 
@@ -75,7 +74,25 @@ def test_validation_queries_decide_when_one_fit_stops(run):
 
 
 def test_the_summary_says_what_was_done(run):
-    done = run("train", "train.txt", "--folds", "2", "--Cs", "0.1,10", "-o", "new.safetensors")
+    words = ["train", "train.txt", "--folds", "2", "--Cs", "0.1,10", "-o", "new.safetensors"]
+    done = run(*words)
+    own = tune(Ranker(), read_queries("train.txt"), folds=2, Cs=[0.1, 10.0])
+    means = [f"{one.mean:.4f}  {one.standard_error:.4f}" for one in own.candidates]
+    means[own.chosen] += "  chosen"
+    assert done.out == (
+        "data     train.txt: 30 queries, 240 documents, 5 features, grades 0 to 2\n"
+        "choice     C  ndcg@10  ± s.e.\n"
+        f"         0.1   {means[0]}\n"
+        f"          10   {means[1]}\n"
+        "         30 queries in 2 folds, policy standard, rule best\n"
+        "method   svmmap\n"
+        "measure  ndcg@10\n"
+        "scorer   linear\n"
+        f"C        {own.best.parameters['C']:g}\n"
+        f"{done.out.splitlines()[-1]}\n"
+    )
+    assert done.out.splitlines()[-1].startswith("wrote    new.safetensors, after ")
+    done = run(*words, "--details", "--force")
     for words in (
         "30 queries, 240 documents",
         "svmmap: linear",
@@ -91,7 +108,7 @@ def test_the_summary_says_what_was_done(run):
 
 
 def test_a_tight_bound_has_no_certificate(run):
-    done = run("train", "train.txt", "-C", "10", "--bound", "tight", "-o", "new.safetensors")
+    done = run("train", "train.txt", "-C", "10", "--bound", "tight", "-o", "new.safetensors", "--details")
     assert "no certificate (tight bound)" in done.out
     model = run("inspect", "new.safetensors", "--json").json
     assert model["gap"] is None
@@ -307,7 +324,18 @@ def test_training_reads_all_forms_of_data(run):
 
 def test_tune_tries_a_grid_and_says_all(run, folder):
     words = ["--valid", "valid.txt", "--Cs", "0.1,1", "--grid", "scaling=none,standard", "--rule", "one-se"]
-    done = run("tune", "train.txt", *words, "--criterion", "ndcg@3", "--plot", "choice.svg", "-o", "new.safetensors")
+    done = run(
+        "tune",
+        "train.txt",
+        *words,
+        "--criterion",
+        "ndcg@3",
+        "--plot",
+        "choice.svg",
+        "-o",
+        "new.safetensors",
+        "--details",
+    )
     own = tune(
         Ranker(),
         read_queries("train.txt"),
@@ -321,7 +349,8 @@ def test_tune_tries_a_grid_and_says_all(run, folder):
     assert np.array_equal(load("new.safetensors").coef_, own.ranker.coef_)
     assert (folder / "choice.svg").read_text().startswith("<?xml")
     quiet = run("tune", "train.txt", *words, "--criterion", "ndcg@3", "--quiet")
-    assert quiet.out == f"{own}\n"
+    assert quiet.out == f"{selection_table(own.to_dict(), details=False)}\n"
+    assert "slack" not in quiet.out
     record = run("tune", "train.txt", *words, "--criterion", "ndcg@3", "--json").json
     assert record["selection"] == own.to_dict()
     assert record["output"] is None

@@ -82,7 +82,7 @@ def test_everything_comes_back(tmp_path: Path, sparse: bool, dtype: type) -> Non
 def test_what_is_not_there_comes_back_as_nothing(tmp_path: Path) -> None:
     write_binary(tmp_path / "set.queries", Queries.from_arrays([[1.0], [np.nan]], [0, 1], group=[1, 1], allow_nan=True))
     q = read_binary(tmp_path / "set.queries")
-    assert (q.document_ids, q.query_weights, q.document_groups, q.feature_names, q.rows) == (None,) * 5
+    assert (q.document_ids, q.query_weights, q.document_groups, q.feature_names, q.order) == (None,) * 5
     np.testing.assert_array_equal(q.X, [[1], [np.nan]])
 
 
@@ -247,6 +247,10 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "ids as numbers in a table": ({"query_ids__codes": np.ones((2, 2), np.int32)}, "query_ids are not text"),
     "too few document ids": ({"document_ids__codes": np.ones((1, 1), np.uint32)}, "document_ids have the shape"),
     "too few groups": ({"document_groups": [1]}, "document_groups have the shape (1,)"),
+    "a row twice in the order": ({"order": [0, 1, 1, 3]}, "the order of the rows has a row twice"),
+    "order leaves the rows": ({"order": [0, 1, 2, 4]}, "the order of the rows is not made of their numbers"),
+    "negative order": ({"order": [0, 1, 2, -1]}, "the order of the rows is not made of their numbers"),
+    "fractional order": ({"order": [0, 1, 2, 2.5]}, "the order of the rows is not made of their numbers"),
     "unknown array": ({"extra": [1.0]}, "unknown array 'extra'"),
     "no features": ({"X": None}, "X.data"),
     "whole features": ({"X": np.ones((4, 3), dtype=np.int64)}, "X holds int64"),
@@ -399,8 +403,8 @@ def test_an_archive_with_everything(tmp_path: Path) -> None:
     }
     q = read_npz(write_npz(tmp_path / "a.npz", arrays))
     assert q.query_ids.tolist() == [2, 1]
-    assert q.document_ids.tolist() == ["a", "c", "b", "d"]
-    assert q.document_groups.tolist() == [1, 3, 2, 4]
+    assert q.document_ids.tolist() == ["a", "b", "c", "d"]
+    assert q.document_groups.tolist() == [1, 2, 3, 4]
     assert q.query_weights.tolist() == [1, 3]
     assert q.feature_names == ("p", "q")
 

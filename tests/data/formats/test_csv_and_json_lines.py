@@ -28,7 +28,10 @@ from marginrank.data import Queries, convert, from_frame, read, read_queries
 from marginrank.data.formats.csv import read_delimited, write_delimited
 from marginrank.data.formats.json_lines import read_json_lines, write_json_lines
 from marginrank.data.reader import recognize
-from marginrank.errors import DataError
+from marginrank.errors import ColumnsLeftOutWarning, DataError
+
+#: Drawn ids repeat.
+pytestmark = pytest.mark.filterwarnings("ignore::marginrank.errors.RepeatedDocumentsWarning")
 
 COLUMNS: dict[str, list[Any]] = {
     "qid": ["b", "a", "b", "a"],
@@ -62,7 +65,7 @@ def assert_equal(found: Queries, expected: Queries) -> None:
     assert found.feature_names == expected.feature_names
     assert found.has_grades == expected.has_grades
     np.testing.assert_array_equal(found.X, expected.X)
-    for name in ("judgements", "offsets", "query_ids", "document_ids", "rows"):
+    for name in ("judgements", "query_offsets", "query_ids", "document_ids", "order"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
@@ -208,7 +211,9 @@ FEATURES = "; name the feature columns with features=['bm25']"
 NO_FEATURE = "; name the feature columns with features="
 GRADES = "; grades are numbers such as 0, 1 and 2"
 QUOTE = "; put quotes around fields that hold a comma or a line end"
-KNOWN = "; name it with qid= (recognised: qid, query_id, query, topic)"
+NAME_THEM = "; name them with features="
+NAME_QID = "; name it with qid='qid'"
+KNOWN = "; name it with qid= (recognised: qid, query_id, search_id, query, topic)"
 LINES = "; write one object per line, as frames do with lines=True"
 OBJECT = "; write one object per line"
 
@@ -216,7 +221,9 @@ OBJECT = "; write one object per line"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("qid,label,title,bm25\n1,2,Red shoes,7\n", ":2: column 'title' holds 'Red shoes', not a number" + FEATURES),
+        ("qid,label,size,bm25\n1,2,7,7\n1,2,XL,7\n", ":3: column 'size' holds 'XL', not a number" + FEATURES),
+        ("qid,label,title\n1,2,Red\n", ": no feature columns are left but 'title', which hold text or ids" + NAME_THEM),
+        ("qid,query_id,bm25\n1,2,7\n", ": 'qid' and 'query_id' may both be the column of query ids" + NAME_QID),
         ("qid,label,bm25\n1,2,7\n\n1,good,7\n", ":4: column 'label' holds 'good', not a number" + GRADES),
         ('qid,label,d,bm25\n1,2,"3\n",7\n1,-2,4,7\n', ":2: column 'd' holds '3\\n', not a number" + FEATURES),
         (
@@ -244,9 +251,8 @@ OBJECT = "; write one object per line"
         ),
         ("qid,label,bm25\n1,2,inf\n", ":2: column 'bm25' is inf; replace it"),
         (
-            ",qid,label,bm25\n0,1,2,7\n",
-            ":1: column 1 has no name; if it is the index of a frame, write the file with index=False, or "
-            "name the feature columns with features=",
+            "qid,label,,bm25\n0,1,2,7\n",
+            ":1: column 3 has no name; give it one, or name the feature columns with features=",
         ),
         ("qid,label,bm25,bm25\n1,2,7,7\n", ":1: two columns are called 'bm25'; rename one"),
         ("1,2,7\n1,0,5\n", ":1: numbers where the names of the columns should be; add a line of names"),
@@ -267,7 +273,7 @@ def test_mistakes_are_named_with_line_column_and_way_out(tmp_path: Path, text: s
     [
         ('{"qid": 1, "x": 1}\n{"qid": 1, "x": "7"}\n', ":2: column 'x' holds '7', not a number" + NO_FEATURE),
         ('{"qid": 1, "label": "good", "x": 1}\n', ":1: column 'label' holds 'good', not a number" + GRADES),
-        ('{"qid": 1, "x": [1]}\n', ":1: column 'x' holds a list, not a number" + NO_FEATURE),
+        ('{"qid": 1, "x": 1}\n{"qid": 1, "x": [1]}\n', ":2: column 'x' holds a list, not a number" + NO_FEATURE),
         ('{"qid": {}, "x": 1}\n', ":1: column 'qid' holds an object, which is not an id; give text or a number"),
         ('{"qid": 1, "x": 1}\n\n{"x": 1}\n', ":3: this row has no query id; every row needs one"),
         ('{"qid": 1, "x": 1}\n{"qid": 1, "x": }\n', ':2:17: this is not JSON: \'{"qid": 1, "x": }\'' + OBJECT),
@@ -293,7 +299,9 @@ def test_long_fields_are_read(tmp_path: Path) -> None:
     long = "word " * 300_000
     path = write(tmp_path / "a.csv", f'qid,docid,body,x\n1,{long},"{long}",2\n1,b,,3\n')
     assert read_queries(path, features="x").document_ids.tolist() == [long, "b"]
-    assert refusal(path)[:60] == ":2: column 'body' holds 'word word word word word word word "
+    assert refusal(path, features="body,x")[:60] == ":2: column 'body' holds 'word word word word word word word "
+    with pytest.warns(ColumnsLeftOutWarning, match=r"^columns left out because they hold text or ids: 'body'$"):
+        assert read_queries(path).feature_names == ("x",)
 
 
 @pytest.mark.parametrize("text", ["qid,x\n1,2\n", 'qid,x\n1,"2\n', "qid,x\n1,a\n"])

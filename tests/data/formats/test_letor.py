@@ -17,9 +17,10 @@ import zstandard
 
 from marginrank.data.formats import letor
 from marginrank.data.formats.letor import read_letor
-from marginrank.data.formats.text_files import BLOCK_BYTES, line_blocks
+from marginrank.data.formats.text_files import line_blocks
 from marginrank.data.reader import read
 from marginrank.errors import DataError
+from marginrank.runtime.tuned_constants import TEXT_BLOCK_BYTES
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -80,7 +81,7 @@ def test_a_small_file(write: Callable[..., Path]) -> None:
     assert q.grades.tolist() == [2, 0, 1]
     assert q.X.dtype == np.float32
     assert q.document_ids is None
-    assert q.rows is None
+    assert q.order is None
     np.testing.assert_array_equal(q.X, np.array([[0.5, -1], [0.25, 3], [1e-3, 0]], dtype=np.float32))
 
 
@@ -279,7 +280,7 @@ def test_missing_values_in_sparse_features(write: Callable[..., Path], missing: 
 
 def test_least_value_of_a_query_that_comes_back(write: Callable[..., Path]) -> None:
     q = read_letor(write("1 qid:1 1:NULL\n0 qid:2 1:1\n0 qid:1 1:4\n"), missing="min", regroup=True)
-    assert q.X.ravel().tolist() == [4, 4, 1]
+    assert q.X.ravel().tolist() == [4, 1, 4]
 
 
 def test_least_value_makes_dense_features(write: Callable[..., Path]) -> None:
@@ -348,14 +349,14 @@ def test_a_query_that_comes_back_is_put_together_on_demand(write: Callable[..., 
     q = read_letor(write(RETURNING), regroup=True)
     assert q.query_ids.tolist() == ["a", "b"]
     assert q.lengths.tolist() == [2, 2]
-    assert q.X.ravel().tolist() == [1, 3, 2, 4]
-    assert q.grades.tolist() == [1, 2, 0, 0]
-    assert q.to_source_rows(q.X.ravel()).tolist() == [1, 2, 3, 4]
+    assert q.X.ravel().tolist() == [1, 2, 3, 4]
+    assert q.grades.tolist() == [1, 0, 2, 0]
+    assert q.X.ravel().tolist() == [1, 2, 3, 4]
 
 
 def test_regrouping_what_is_grouped_moves_nothing(write: Callable[..., Path]) -> None:
     q = read_letor(write(SMALL), regroup=True)
-    assert q.rows is None
+    assert q.order is None
     assert same(q, read_letor(write(SMALL)))
 
 
@@ -492,13 +493,13 @@ def test_blocks_and_threads_change_nothing(
     assert same(read_letor(path, n_jobs=n_jobs, **options), whole)
 
 
-@pytest.mark.parametrize("size", [4, 33, BLOCK_BYTES])
+@pytest.mark.parametrize("size", [4, 33, TEXT_BLOCK_BYTES])
 def test_blocks_are_whole_lines_and_lose_nothing(write: Callable[..., Path], size: int) -> None:
     path = write(long_text())
     blocks = list(line_blocks(path, size))
     assert b"".join(blocks) == long_text() + b"\n"
     assert all(block.endswith(b"\n") for block in blocks)
-    assert len(blocks) > 10 or size == BLOCK_BYTES
+    assert len(blocks) > 10 or size == TEXT_BLOCK_BYTES
 
 
 @pytest.mark.parametrize("size", [3, 4])
@@ -700,7 +701,7 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("size", [BLOCK_BYTES, 4], ids=["one block", "a block per line"])
+@pytest.mark.parametrize("size", [TEXT_BLOCK_BYTES, 4], ids=["one block", "a block per line"])
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_wrong_is_named_with_its_place_and_the_way_out(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, case: str, size: int

@@ -26,6 +26,9 @@ from marginrank.errors import DataError
 
 from .reference_letor import LINE_END, Judged, RefusedError, parse
 
+#: Drawn ids repeat.
+pytestmark = pytest.mark.filterwarnings("ignore::marginrank.errors.RepeatedDocumentsWarning")
+
 EFFORT = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 1
 
 
@@ -86,6 +89,7 @@ def agree(path: Path, data: bytes, options: dict[str, Any], block: int) -> None:
 
 
 def assert_same(found: Queries, expected: Judged, dtype: type[np.floating]) -> None:
+    found = found.grouped
     rows = expected.grouped()
     assert_same_bits(found.grades, np.array([row.grade for row in rows]))
     names = expected.queries if expected.has_queries else ["0"]

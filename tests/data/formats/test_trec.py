@@ -414,9 +414,9 @@ def test_a_document_twice_is_refused(tmp_path: Path) -> None:
         write_run(tmp_path / "run", run)
 
 
-def test_scores_are_in_the_order_of_the_queries(tmp_path: Path) -> None:
+def test_scores_are_in_the_order_of_the_rows(tmp_path: Path) -> None:
     queries = Queries.from_arrays(np.zeros((4, 1)), [0, 1, 2, 3], qid=[5, 9, 5, 9], document_ids=["a", "b", "c", "d"])
-    write_run(tmp_path / "run", queries, [1.0, 3.0, 2.0, 2.0], tag="mine")
+    write_run(tmp_path / "run", queries, [1.0, 2.0, 3.0, 2.0], tag="mine")
     assert (tmp_path / "run").read_text() == (
         "5 Q0 c 1 3.0 mine\n5 Q0 a 2 1.0 mine\n9 Q0 d 1 2.0 mine\n9 Q0 b 2 2.0 mine\n"
     )
@@ -424,7 +424,7 @@ def test_scores_are_in_the_order_of_the_queries(tmp_path: Path) -> None:
 
 def test_documents_without_a_name_are_their_row(tmp_path: Path) -> None:
     queries = Queries.from_arrays(np.zeros((3, 1)), [0, 1, 2], qid=[5, 9, 5])
-    write_run(tmp_path / "run", queries, [1, 3, 2], depth=1)
+    write_run(tmp_path / "run", queries, [1, 2, 3], depth=1)
     assert (tmp_path / "run").read_text() == "5 Q0 2 1 3.0 marginrank\n9 Q0 1 1 2.0 marginrank\n"
 
 

@@ -127,13 +127,13 @@ def test_forms_of_their_own_and_inputs_that_are_refused(name, judged):
     if not isinstance(baseline, LinearBaseline):
         with pytest.raises(ValueError, match="has its own form; leave out scorer"):
             Ranker(name, scorer="additive").fit(queries)
-    elif baseline.own_scaling is not None:
+    elif baseline.fixed_scaling is not None:
         with pytest.raises(ValueError, match="has its own thresholds; leave out scorer='additive'"):
             Ranker(name, scorer="additive").fit(queries)
     else:
         assert Ranker(name, scorer=Additive(bins=4), n_jobs=1).fit(queries).form_.kind == "additive"
-    if baseline.own_scaling is not None:
-        with pytest.raises(ValueError, match=f"has its own scaling, '{baseline.own_scaling}'"):
+    if baseline.fixed_scaling is not None:
+        with pytest.raises(ValueError, match=f"has its own scaling, '{baseline.fixed_scaling}'"):
             Ranker(name, scaling="standard").fit(queries)
     elif baseline.takes_sparse:
         dense = Ranker(name, n_jobs=1).fit(queries)
@@ -245,7 +245,7 @@ def test_grades_without_a_relevant_document_have_no_best_feature(judged):
     queries = judged()
     halves_warn = pytest.warns(FractionalGradesWarning, match=r"irrelevant: \d+ for ap;")
     with halves_warn, pytest.raises(DataError, match="no query has a value of ap"):
-        Ranker("best-feature").fit(replace(queries, judgements=np.minimum(queries.grades, 1.0) / 2))
+        Ranker("best-feature(measure=ap)").fit(replace(queries, judgements=np.minimum(queries.grades, 1.0) / 2))
 
 
 def test_a_gaussian_process_keeps_its_own_documents(judged):

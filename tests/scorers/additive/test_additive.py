@@ -21,6 +21,7 @@ from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.preparation import ThresholdBins
 from marginrank.scorers import Additive
+from marginrank.scorers.additive.bin_placement import learn_bins
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.additive.scorer import PreparedAdditive, share_bytes
 from marginrank.solvers.bundle import Bundle
@@ -47,7 +48,7 @@ def judged(draw):
     X = draw(features())
     grades = draw(st.lists(st.integers(0, 2), min_size=len(X), max_size=len(X)))
     qid = draw(st.lists(st.integers(0, 2), min_size=len(X), max_size=len(X)))
-    return Queries.from_arrays(X, grades, qid=qid, allow_nan=True)
+    return Queries.from_arrays(X, grades, qid=qid, allow_nan=True).grouped
 
 
 def explicit(X, n_bins, spacing, training=None):
@@ -81,7 +82,7 @@ def ranking_problem(seed=0, n_queries=40, n_documents=12, n_features=6, holes=0.
 
 @given(features(), st.integers(2, 6), spacings)
 def test_thresholds_are_those_of_the_transformer(X, n_bins, spacing):
-    bins = AdditiveForm.learn(X, n_bins, spacing)
+    bins = learn_bins(X, n_bins, spacing)
     expected = ThresholdBins(n_bins - 1, spacing=spacing).fit(X).thresholds_
     assert [cuts.dtype for cuts in bins.thresholds] == [X.dtype] * X.shape[1]
     assert_array_equal(np.concatenate(bins.thresholds), np.concatenate(expected))
@@ -91,7 +92,7 @@ def test_thresholds_are_those_of_the_transformer(X, n_bins, spacing):
 
 @given(features(), features(), st.integers(2, 20), spacings, st.booleans())
 def test_codes_count_the_thresholds_that_are_exceeded(training, later, n_bins, spacing, rows_are_columns):
-    bins = AdditiveForm.learn(training, n_bins, spacing)
+    bins = learn_bins(training, n_bins, spacing)
     asked = np.resize(later, (len(later), training.shape[1]))
     asked = np.vstack([asked, training, np.full((2, training.shape[1]), [[np.inf], [-np.inf]])])
     codes = bins.encode(np.asfortranarray(asked) if rows_are_columns else asked)
@@ -106,7 +107,7 @@ def test_codes_count_the_thresholds_that_are_exceeded(training, later, n_bins, s
 
 @given(features(), st.integers(2, 6), spacings, st.integers(0, 99))
 def test_new_documents_score_as_their_indicators_do(training, n_bins, spacing, seed):
-    bins = AdditiveForm.learn(training, n_bins, spacing)
+    bins = learn_bins(training, n_bins, spacing)
     rng = np.random.default_rng(seed)
     later = np.where(rng.random((9, training.shape[1])) < 0.2, np.nan, 2000 * rng.standard_normal(training.shape[1]))
     theta = dyadic(rng, bins.n_parameters)
@@ -117,7 +118,7 @@ def test_new_documents_score_as_their_indicators_do(training, n_bins, spacing, s
 @pytest.mark.parametrize("n_bins", [2, 16, 255])
 def test_all_bins_of_a_byte_are_used(n_bins):
     X = np.random.default_rng(0).permutation(np.append(np.arange(1000.0), np.nan))[:, None]
-    bins = AdditiveForm.learn(X, n_bins, "quantile")
+    bins = learn_bins(X, n_bins, "quantile")
     codes = bins.encode(X)
     assert_array_equal(np.unique(codes), np.arange(n_bins + 1))
     assert codes[np.isnan(X)].tolist() == [n_bins]
@@ -128,20 +129,20 @@ def test_all_bins_of_a_byte_are_used(n_bins):
 
 
 def test_values_out_of_the_training_range_fall_in_the_first_and_last_bin():
-    bins = AdditiveForm.learn(np.arange(10.0)[:, None], 4, "even")
+    bins = learn_bins(np.arange(10.0)[:, None], 4, "even")
     assert bins.encode([[-1e30], [0.0], [9.0], [1e30]]).ravel().tolist() == [0, 0, 3, 3]
 
 
 def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
     X = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
     X[::9, 2] = np.nan
-    whole = AdditiveForm.learn(X)
+    whole = learn_bins(X)
     codes = whole.encode(X)
     np.save(tmp_path / "X.npy", X)
     monkeypatch.setattr(marginrank.scorers.additive.form, "_BLOCK_VALUES", 500)
     monkeypatch.setattr(marginrank.scorers.additive.bin_placement, "_COLUMN_BYTES", 10_000)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    bins = AdditiveForm.learn(mapped)
+    bins = learn_bins(mapped)
     assert_array_equal(np.concatenate(bins.thresholds), np.concatenate(whole.thresholds))
     assert_array_equal(bins.encode(mapped, n_jobs=3), codes)
     theta = np.random.default_rng(1).standard_normal(bins.n_parameters)
@@ -152,7 +153,7 @@ def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
 @given(queries=judged(), n_bins=st.integers(2, 6), spacing=spacings, seed=st.integers(0, 99))
 def test_risk_and_gradient_are_those_of_the_indicators(queries, n_bins, spacing, seed):
     for loss in LOSSES:
-        additive = RankingRisk(PreparedAdditive(queries, AdditiveForm.learn(queries.X, n_bins, spacing)), loss)
+        additive = RankingRisk(PreparedAdditive(queries, learn_bins(queries.X, n_bins, spacing)), loss)
         linear = by_indicators(queries, loss, n_bins, spacing)
         assert additive.n_parameters == linear.n_parameters
         theta = dyadic(np.random.default_rng(seed), linear.n_parameters)
@@ -176,7 +177,7 @@ def test_risk_and_gradient_of_many_documents(n_bins):
     """Odd queries, several runs of them, and features that share bytes or do not."""
     queries = ranking_problem(n_queries=301, n_documents=15, n_features=13)
     loss = PairwiseHinge(power=2)
-    additive = RankingRisk(PreparedAdditive(queries, AdditiveForm.learn(queries.X, n_bins)), loss)
+    additive = RankingRisk(PreparedAdditive(queries, learn_bins(queries.X, n_bins)), loss)
     linear = by_indicators(queries, loss, n_bins)
     rng = np.random.default_rng(0)
     theta, direction = rng.standard_normal((2, linear.n_parameters))
@@ -192,9 +193,9 @@ def test_slopes_of_very_different_size_are_added_up_exactly():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (5001, 9)).astype(np.float64)
     queries = Queries.from_arrays(X, rng.integers(0, 2, len(X)), group=[len(X)])
-    scorer = PreparedAdditive(queries, AdditiveForm.learn(X))
+    scorer = PreparedAdditive(queries, learn_bins(X))
     slopes = rng.standard_normal(len(X)) * 10.0 ** rng.integers(-9, 1, len(X))
-    table = scorer.table(np.zeros(scorer.n_parameters))
+    table = scorer.weights(np.zeros(scorer.n_parameters))
     cells = np.zeros_like(table)
     scorer.pull_back(slopes, cells, 3, len(X))
     exact = [math.fsum(slopes[3:][X[3:, f] > k]) for f in range(9) for k in (0.0, 1.0)]
@@ -205,7 +206,7 @@ def test_slopes_of_very_different_size_are_added_up_exactly():
 @pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: type(loss).__name__)
 def test_the_optimum_is_that_of_the_indicators(loss):
     queries = ranking_problem(n_queries=15, n_documents=8, n_features=4)
-    bins = AdditiveForm.learn(queries.X, 5)
+    bins = learn_bins(queries.X, 5)
     solver = Bundle(tol=1e-11)
     additive, linear = RankingRisk(PreparedAdditive(queries, bins), loss), by_indicators(queries, loss, 5)
     ours, theirs = solver.minimize(additive, 2.0), solver.minimize(linear, 2.0)
@@ -217,7 +218,7 @@ def test_signs_make_shapes_monotone_and_cost_what_they_cost_the_indicators():
     names = [f"f{number}" for number in range(6)]
     queries = ranking_problem(n_queries=15)
     queries = queries.with_features(queries.X, names)
-    bins = AdditiveForm.learn(queries.X, 5, "quantile")
+    bins = learn_bins(queries.X, 5, "quantile")
     directions = {0: "increasing", "f2": "decreasing", 5: "decreasing"}
     signs, solver = bins.signs(directions, names), Bundle(tol=1e-11)
     loss = StructuredLoss("ap")
@@ -249,7 +250,7 @@ def test_one_direction_goes_for_all_features_but_not_for_nan():
 
 @given(features(), st.integers(2, 6), st.integers(0, 99))
 def test_shapes_add_up_to_the_score(X, n_bins, seed):
-    bins = AdditiveForm.learn(X, n_bins)
+    bins = learn_bins(X, n_bins)
     theta = dyadic(np.random.default_rng(seed), bins.n_parameters)
     shapes = bins.shapes(theta)
     total = np.zeros(len(X))
@@ -279,7 +280,7 @@ def test_results_do_not_depend_on_the_number_of_threads(n_bins, monkeypatch):
     queries = ranking_problem(n_queries=100)
     found = []
     for n_jobs in (1, 2, 5):
-        bins = AdditiveForm.learn(queries.X, n_bins, n_jobs=n_jobs)
+        bins = learn_bins(queries.X, n_bins, n_jobs=n_jobs)
         risk = RankingRisk(PreparedAdditive(queries, bins, n_jobs), PairwiseHinge(), n_jobs)
         assert len(risk._chunks) > 3
         theta = np.random.default_rng(0).standard_normal(bins.n_parameters)
@@ -292,8 +293,8 @@ def test_results_do_not_depend_on_the_number_of_threads(n_bins, monkeypatch):
 def test_only_the_codes_are_kept():
     X = np.random.default_rng(0).random((200, 136)).astype(np.float32)
     gone = weakref.ref(X)
-    queries = Queries.from_arrays(X, np.arange(200) % 3, qid=np.arange(200) % 7)
-    risk = RankingRisk(PreparedAdditive(queries, AdditiveForm.learn(X)), PairwiseHinge())
+    queries = Queries.from_arrays(X, np.arange(200) % 3, qid=np.sort(np.arange(200) % 7))
+    risk = RankingRisk(PreparedAdditive(queries, learn_bins(X)), PairwiseHinge())
     assert risk.scorer.n_bytes * 4 <= X.nbytes
     features = weakref.ref(queries.X)
     del X, queries
@@ -306,7 +307,7 @@ def test_only_the_codes_are_kept():
 
 def test_constant_features_have_no_parameters():
     queries = Queries.from_arrays(np.ones((4, 3)), [1, 0, 2, 0], group=[4])
-    risk = RankingRisk(PreparedAdditive(queries, AdditiveForm.learn(queries.X)), StructuredLoss("auc"))
+    risk = RankingRisk(PreparedAdditive(queries, learn_bins(queries.X)), StructuredLoss("auc"))
     value, gradient = risk(np.zeros(0))
     assert risk.n_parameters == 0
     assert gradient.shape == (0,)
@@ -314,7 +315,7 @@ def test_constant_features_have_no_parameters():
 
 
 def test_bins_can_be_pickled():
-    bins = AdditiveForm.learn([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]], 3)
+    bins = learn_bins([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]], 3)
     copy = pickle.loads(pickle.dumps(bins))
     assert_array_equal(np.concatenate(copy.thresholds), np.concatenate(bins.thresholds))
     assert copy.missing.tolist() == [False, True]
@@ -326,17 +327,17 @@ TWO = AdditiveForm((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, Fal
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda: AdditiveForm.learn([[1.0]], 1), "n_bins is 1; give a whole number from 2 to 255"),
-        (lambda: AdditiveForm.learn([[1.0]], 256), "n_bins is 256; give a whole number from 2 to 255"),
-        (lambda: AdditiveForm.learn([[1.0]], 2.5), "n_bins is 2.5; give a whole number"),
-        (lambda: AdditiveForm.learn([[1.0]], spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
-        (lambda: AdditiveForm.learn([[1.0, 1.0], [np.nan, -np.inf]]), "feature 1 has an infinite value; replace it"),
-        (lambda: AdditiveForm.learn([[np.inf], [np.nan]]), "feature 0 has an infinite value; replace it"),
-        (lambda: AdditiveForm.learn(np.empty((0, 2))), "there is no document to learn from"),
-        (lambda: AdditiveForm.learn([1.0, 2.0]), "X has 1 dimensions, not 2"),
-        (lambda: AdditiveForm.learn([["a"]]), "X holds 'a', which is not a number; encode it as numbers"),
+        (lambda: learn_bins([[1.0]], 1), "n_bins is 1; give a whole number from 2 to 255"),
+        (lambda: learn_bins([[1.0]], 256), "n_bins is 256; give a whole number from 2 to 255"),
+        (lambda: learn_bins([[1.0]], 2.5), "n_bins is 2.5; give a whole number"),
+        (lambda: learn_bins([[1.0]], spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
+        (lambda: learn_bins([[1.0, 1.0], [np.nan, -np.inf]]), "feature 1 has an infinite value; replace it"),
+        (lambda: learn_bins([[np.inf], [np.nan]]), "feature 0 has an infinite value; replace it"),
+        (lambda: learn_bins(np.empty((0, 2))), "there is no document to learn from"),
+        (lambda: learn_bins([1.0, 2.0]), "X has 1 dimensions, not 2"),
+        (lambda: learn_bins([["a"]]), "X holds 'a', which is not a number; encode it as numbers"),
         (
-            lambda: AdditiveForm.learn(sp.csr_array(np.eye(2))),
+            lambda: learn_bins(sp.csr_array(np.eye(2))),
             r"the additive scorer takes no sparse X; pass X.toarray\(\)",
         ),
         (lambda: TWO.encode(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),

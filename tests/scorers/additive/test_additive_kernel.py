@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marginrank.scorers.additive.additive_kernel import add_places, score_places
+from marginrank.scorers.additive.additive_kernel import add_position_columns, score_position_columns
 
 SIZES = np.array([3, 256, 2])
 FIRSTS = np.array([0, 3, 259])
@@ -31,7 +31,7 @@ def test_scores_of_any_number_of_documents(n):
     positions, cells, parts = _drawn(n + 2)
     table = np.random.default_rng(1).standard_normal(262)
     scores = np.full(n + 2, np.nan)
-    score_places(positions, FIRSTS, SIZES, table, scores, 1, n + 1)
+    score_position_columns(positions, FIRSTS, SIZES, table, scores, 1, n + 1)
     assert np.isnan(scores[[0, -1]]).all()
     assert scores[1:-1] == pytest.approx([_expected(table, cells, parts, row) for row in range(1, n + 1)], rel=1e-14)
 
@@ -41,16 +41,16 @@ def test_slopes_go_back_to_the_cells_that_were_scored(n):
     positions, _, _ = _drawn(n + 2)
     slopes = np.random.default_rng(2).standard_normal(n + 2)
     cells = np.ones(262)
-    add_places(positions, FIRSTS, SIZES, slopes, cells, 1, n + 1)
+    add_position_columns(positions, FIRSTS, SIZES, slopes, cells, 1, n + 1)
     for cell in range(261):
         # What a cell gets is what the scores gain where its value rises by one.
         scores = np.zeros(n + 2)
-        score_places(positions, FIRSTS, SIZES, np.eye(262)[cell], scores, 1, n + 1)
+        score_position_columns(positions, FIRSTS, SIZES, np.eye(262)[cell], scores, 1, n + 1)
         assert cells[cell] == pytest.approx(1.0 + scores[1:-1] @ slopes[1:-1], rel=1e-12, abs=1e-12)
 
 
 def test_equal_documents_have_equal_scores_wherever_they_stand():
     position = np.array([[123456789], [3000000000], [7654321]], dtype=np.uint32)
     table, scores = np.random.default_rng(3).standard_normal(262), np.zeros(53)
-    score_places(np.repeat(position, 53, axis=1), FIRSTS, SIZES, table, scores, 0, 53)
+    score_position_columns(np.repeat(position, 53, axis=1), FIRSTS, SIZES, table, scores, 0, 53)
     assert len(set(scores.tolist())) == 1

@@ -14,6 +14,7 @@ from marginrank import Queries, Ranker, load
 from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.model.plots import plot_shapes
+from marginrank.scorers.additive.bin_placement import learn_bins
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.additive.scorer import Additive, PreparedAdditive
 from marginrank.solvers.bundle import Bundle
@@ -63,7 +64,7 @@ def columns(bins, X):
     ],
 )
 def test_knots_by_hand(column, n_bins, spacing, knots):
-    bins = AdditiveForm.learn(np.array(column, dtype=np.float64)[:, None], n_bins, spacing, shape="lines")
+    bins = learn_bins(np.array(column, dtype=np.float64)[:, None], n_bins, spacing, shape="lines")
     shape = bins.shapes(np.zeros(bins.n_parameters))[0]
     assert_allclose(shape.knots, knots, rtol=1e-15)
     assert len(shape.values) == len(knots)
@@ -88,7 +89,7 @@ def test_values_by_hand():
 
 @given(features(), features(), st.integers(2, 20), spacings, st.integers(0, 99))
 def test_scores_are_interpolated_between_knots(training, later, n_bins, spacing, seed):
-    bins = AdditiveForm.learn(training, n_bins, spacing, shape="lines")
+    bins = learn_bins(training, n_bins, spacing, shape="lines")
     theta = np.random.default_rng(seed).standard_normal(bins.n_parameters)
     asked = np.vstack([np.resize(later, (len(later), training.shape[1])), training])
     expected = curves(bins, theta, asked)
@@ -101,14 +102,14 @@ def test_scores_are_interpolated_between_knots(training, later, n_bins, spacing,
 
 def test_few_distinct_values_have_the_curves_of_steps():
     X = np.random.default_rng(0).integers(0, 5, (200, 3)).astype(np.float32)
-    steps, lines = AdditiveForm.learn(X), AdditiveForm.learn(X, shape="lines")
+    steps, lines = learn_bins(X), learn_bins(X, shape="lines")
     theta = np.random.default_rng(1).standard_normal(steps.n_parameters)
     assert_allclose(lines.score(np.r_[10 * theta, np.zeros(3)], X), steps.score(theta, X), rtol=1e-13, atol=1e-13)
 
 
 def test_slopes_alone_are_a_linear_ranker_inside_the_training_range():
     X = np.random.default_rng(0).lognormal(size=(500, 3))
-    bins = AdditiveForm.learn(X, shape="lines")
+    bins = learn_bins(X, shape="lines")
     theta = np.zeros(bins.n_parameters)
     theta[-3:] = [1.0, -2.0, 0.5]
     spreads = [np.std(shape.knots) for shape in bins.shapes(theta)]
@@ -130,7 +131,7 @@ def test_extreme_ranges_do_not_matter(scale):
 def problem_in_columns(n_bins):
     """Queries, bins, and the queries with a column for each parameter."""
     queries = ranking_problem(n_queries=61, n_documents=15, n_features=5)
-    bins = AdditiveForm.learn(queries.X, n_bins, shape="lines")
+    bins = learn_bins(queries.X, n_bins, shape="lines")
     return queries, bins, queries.with_features(columns(bins, queries.X))
 
 
@@ -154,11 +155,11 @@ def test_risk_gradient_and_curvature_are_those_of_explicit_columns(loss, n_bins)
 def test_slopes_go_back_where_scores_come_from(X, n_bins, seed):
     """⟨score(θ), slopes⟩ = ⟨θ, gradient(pull_back(slopes))⟩, for any rows."""
     rng = np.random.default_rng(seed)
-    bins = AdditiveForm.learn(X, n_bins, shape="lines")
+    bins = learn_bins(X, n_bins, shape="lines")
     scorer = PreparedAdditive(Queries.from_arrays(X, np.zeros(len(X)), group=[len(X)], allow_nan=True), bins)
     theta, slopes = rng.standard_normal(bins.n_parameters), rng.standard_normal(len(X))
     start = int(rng.integers(0, len(X)))
-    scores, table = np.zeros(len(X)), scorer.table(theta)
+    scores, table = np.zeros(len(X)), scorer.weights(theta)
     scorer.score(table, scores, start, len(X))
     cells = np.zeros_like(table)
     scorer.pull_back(slopes, cells, start, len(X))
@@ -167,7 +168,7 @@ def test_slopes_go_back_where_scores_come_from(X, n_bins, seed):
 
 def test_signs_make_lines_monotone():
     queries = ranking_problem(n_queries=15)
-    bins = AdditiveForm.learn(queries.X, 6, "quantile", shape="lines")
+    bins = learn_bins(queries.X, 6, "quantile", shape="lines")
     risk, solver = RankingRisk(PreparedAdditive(queries, bins), StructuredLoss("ap")), Bundle(tol=1e-9)
     free = solver.minimize(risk, 2.0)
     risk.signs = bins.signs({0: "decreasing", 1: "increasing"})
@@ -196,7 +197,7 @@ def test_a_model_of_lines_can_be_saved_read_and_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda: AdditiveForm.learn([[1.0]], shape="splines"), "unknown shape 'splines'; known: steps, lines"),
+        (lambda: learn_bins([[1.0]], shape="splines"), "unknown shape 'splines'; known: steps, lines"),
         (lambda: AdditiveForm((np.ones(1),), np.ones(1, bool), np.zeros(2)), r"starts has shape \(2,\) for 1 features"),
         (
             lambda: AdditiveForm((np.ones(1),), np.ones(1, bool), np.ones(1)),

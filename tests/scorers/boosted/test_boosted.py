@@ -426,9 +426,9 @@ def test_bad_parameters_are_refused(options, message):
         ({"warm_start": True}, "warm_start is for scorers"),
         (
             {"method": "svmmap", "bound": "tight"},
-            "the tight bound has no slope at scores 0, where boosted trees begin",
+            "the gradient of the tight bound is 0 at scores 0, where boosted trees begin",
         ),
-        ({"method": StructuredLoss("ap", bound="tight")}, "the tight bound has no slope"),
+        ({"method": StructuredLoss("ap", bound="tight")}, "the gradient of the tight bound is 0"),
         ({"method": PairwiseHinge(), "curvature": "hessian"}, "is not smooth, so it has no Hessian"),
     ],
 )
@@ -483,3 +483,20 @@ def test_a_file_with_impossible_parameters_is_refused(tmp_path):
     write_model(path, kind, header, arrays)
     with pytest.raises(DataError, match="trees is -1"):
         load(path)
+
+
+def test_tune_tries_leaves_and_rates_and_stops_early():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = (X[:, 0] * X[:, 1] + 0.5 * rng.standard_normal(400) > 0.5).astype(int)
+    scorer = Boosted(trees=30, min_documents=5, learning_rate=0.2)
+    selection = tune(Ranker("svmmap", scorer=scorer, patience=3), X, y, qid=np.arange(400) // 10, folds=2)
+    assert [candidate.parameters["scorer__leaves"] for candidate in selection.candidates] == [8, 31]
+    assert "scorer__learning_rate" not in selection.best.parameters
+    assert selection.complete
+    chosen = selection.ranker.scorer
+    assert 1 <= chosen.trees <= 30
+    assert len(selection.ranker.model_.form.roots) <= chosen.trees
+    given = {"scorer__leaves": [4], "scorer__learning_rate": [0.1]}
+    alone = tune(Ranker("svmmap", scorer=scorer), X, y, qid=np.arange(400) // 10, folds=2, grid=given)
+    assert len(alone.candidates) == 1

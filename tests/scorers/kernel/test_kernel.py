@@ -21,7 +21,7 @@ from marginrank.model.file_format import read_model
 from marginrank.runtime.memory import VARIABLE
 from marginrank.scorers import Kernel, Scorer, parse_scorer
 from marginrank.scorers.kernel import scorer as module
-from marginrank.scorers.kernel.form import Given, Poly, Rbf
+from marginrank.scorers.kernel.form import CustomKernel, Poly, Rbf
 from marginrank.scorers.kernel.scorer import FactorLimits, incomplete_cholesky
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import EveryRanking
@@ -29,7 +29,7 @@ from tests.losses.exhaustive import EveryRanking
 KERNELS = {
     "rbf": (Rbf(0.4), lambda a, b: rbf_kernel(a, b, gamma=0.4)),
     "poly": (Poly(0.5, 3, 1.0), lambda a, b: polynomial_kernel(a, b, degree=3, gamma=0.5, coef0=1.0)),
-    "given": (Given(laplacian_kernel), laplacian_kernel),
+    "given": (CustomKernel(laplacian_kernel), laplacian_kernel),
 }
 
 
@@ -85,10 +85,10 @@ def test_no_more_landmarks_than_the_tolerance_asks_for(name, tol):
 
 
 def test_landmarks_are_drawn_with_probabilities_proportional_to_their_residuals(monkeypatch):
-    monkeypatch.setattr(module, "_PANEL", 1)
+    monkeypatch.setattr(module, "_MAX_PANEL", 1)
     # Both take longer than the kernel of four documents.
     monkeypatch.setattr(module, "max_memory", lambda: 1 << 30)
-    monkeypatch.setattr(module, "single_blas", nullcontext)
+    monkeypatch.setattr(module, "one_blas_thread", nullcontext)
     rng, n_sets = np.random.default_rng(0), 800
     fixed = np.array([[0.5, 0.0], [0.0, 1.0], [1.0, 1.2], [-1.5, 0.5]])
     K = polynomial_kernel(fixed, degree=2, gamma=1.0, coef0=0.3)
@@ -118,7 +118,7 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
     K = reference(X, X)
     best = np.cumsum(np.linalg.eigvalsh(K)[::-1])
     for panel in (1, 128):
-        monkeypatch.setattr(module, "_PANEL", panel)
+        monkeypatch.setattr(module, "_MAX_PANEL", panel)
         features, _ = incomplete_cholesky(X, function, FactorLimits(60, 0.0))
         assert np.trace(K) - (features**2).sum() <= 1.5 * (best[-1] - best[29])
         uniform = rng.permutation(len(X))[:60]

@@ -1,4 +1,4 @@
-"""Features in float16: the same training on rounded features, and no silent loss."""
+"""Features in float16: the same training on round_to_float16 features, and no silent loss."""
 
 import weakref
 
@@ -35,7 +35,7 @@ def test_the_risk_is_that_of_the_rounded_features():
         assert slope == pytest.approx(other_slope, rel=1e-12)
     prepared = HALF.prepare(queries)
     assert prepared.n_bytes == 2 * queries.X.size
-    assert np.array_equal(prepared.cells(np.array([3, 0])), twin.X[[3, 0]])
+    assert np.array_equal(prepared.design_matrix(np.array([3, 0])), twin.X[[3, 0]])
 
 
 @pytest.mark.parametrize("scaling", ["auto", None, "query-minmax"])
@@ -48,7 +48,7 @@ def test_a_ranker_is_trained_to_a_certificate_and_scores_as_it_is_given(scaling)
     held_out = _judged(seed=7)
     means = [evaluate(held_out, ranker, "ap").mean["ap"] for ranker in (exact, rough)]
     assert means[1] == pytest.approx(means[0], abs=0.02)
-    # Predictions are those of the weights and the features, which are not rounded.
+    # Predictions are those of the weights and the features, which are not round_to_float16.
     model = rough.model_
     ready = queries.X.astype(np.float64) if model.scaler is None else model.scaler.transform(queries).X
     assert rough.predict(queries) == pytest.approx(
@@ -146,7 +146,7 @@ def test_the_features_it_was_made_of_can_be_freed():
 
 def test_blocks_and_threads_change_nothing(monkeypatch):
     X = np.random.default_rng(5).standard_normal((1000, 7))
-    expected = half.rounded(X)
+    expected = half.round_to_float16(X)
     monkeypatch.setattr(half, "BLOCK_BYTES", 1 << 10)
-    assert np.array_equal(half.rounded(X, n_jobs=2), expected)
+    assert np.array_equal(half.round_to_float16(X, n_jobs=2), expected)
     assert np.array_equal(expected, X.astype(np.float16))

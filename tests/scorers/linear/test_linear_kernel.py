@@ -28,7 +28,7 @@ def test_products_of_rows_of_any_width(dtype):
     for width in WIDTHS:
         X, w, _ = _drawn(5, width, dtype)
         scores = np.full(7, np.nan)
-        score_rows(_as_kernels_take_it(X), w, scores, 1, 4)
+        score_rows(_as_kernels_take_it(X)[1:4], w, scores[1:4])
         assert np.isnan(scores[[0, 4, 5, 6]]).all()
         for row in range(1, 4):
             products = X[row].astype(np.float64) * w
@@ -41,7 +41,7 @@ def test_sums_of_any_number_of_rows(dtype):
         X, _, slopes = _drawn(n_rows + 2, width, dtype)
         slopes[3:5] = 0.0
         out = np.ones(width + 1)
-        add_rows(_as_kernels_take_it(X), slopes, out[:width], 1, n_rows + 1)
+        add_rows(_as_kernels_take_it(X)[1 : n_rows + 1], slopes[1 : n_rows + 1], out[:width])
         assert out[width] == 1.0
         for column in range(width):
             products = X[1 : n_rows + 1, column].astype(np.float64) * slopes[1 : n_rows + 1]
@@ -53,9 +53,9 @@ def test_every_finite_float16_is_read_as_it_is():
     bits = np.arange(1 << 16, dtype=np.uint16)
     bits = bits[np.isfinite(bits.view(np.float16))]
     scores = np.empty(len(bits))
-    score_rows(bits[:, None], np.ones(1), scores, 0, len(bits))
+    score_rows(bits[:, None], np.ones(1), scores)
     assert np.array_equal(scores, bits.view(np.float16).astype(np.float64))
-    score_rows.py_func(bits[:9, None], np.ones(1), scores, 0, 9)
+    score_rows.py_func(bits[:9, None], np.ones(1), scores)
     assert np.array_equal(scores[:9], bits[:9].view(np.float16).astype(np.float64))
 
 

@@ -20,7 +20,7 @@ from tests.absent import WITHOUT_TORCH_AND_JAX
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
-from marginrank.scorers.neural.network import Network  # noqa: E402
+from marginrank.scorers.neural.scorer import Network  # noqa: E402
 
 SMALL = Neural(hidden=16, epochs=30, batch=10, learning_rate=0.01)
 
@@ -176,7 +176,7 @@ def test_a_hostile_file_is_refused(tmp_path, widths):
 
 def test_spellings_and_grids():
     assert parse_scorer("neural(hidden=64x32,learning_rate=0.01)").widths == (64, 32)
-    assert str(Neural((64, 64))) == "neural(hidden=(64, 64))"
+    assert parse_scorer(str(Neural((64, 64)))) == Neural((64, 64))
     selection = tune(
         Ranker("softmax", scorer="neural(epochs=2)"), judged(), folds=2, grid={"scorer__hidden": [4, 8]}
     )  # fmt: skip

@@ -42,10 +42,10 @@ def command(
     and "first" is the share of queries whose first document changes.
     """
     check_inputs([model, *data])
-    from marginrank.model.file_format import holds  # noqa: PLC0415
+    from marginrank.model.file_format import model_kind  # noqa: PLC0415
     from marginrank.model.model import Model  # noqa: PLC0415
 
-    if holds(model) == "fusion":
+    if model_kind(model) == "fusion":
         raise DataError("this model combines runs, and only features are compared; give a ranker", path=model)
     trained = Model.load(model)
     queries = reading.read_queries(data, "nan", trained.feature_names, judged=False)

@@ -117,7 +117,7 @@ def _table(model: Model, query: Queries, k: int, top: int) -> tuple[dict[str, An
     from marginrank.evaluation.systems import orderings  # noqa: PLC0415
 
     scores, parts = model.score(query), model.explain(query)
-    order = orderings(scores, query.offsets, None, k, None)[0].tolist()
+    order = orderings(scores, query.query_offsets, query.order, k, None)[0].tolist()
     sizes = np.abs(parts[order]).mean(axis=0)
     features = np.argsort(-sizes, kind="stable")[:top]
     rest = parts.sum(axis=1) - parts[:, features].sum(axis=1)

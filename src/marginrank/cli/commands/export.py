@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.options.shared_options import target_names
 from marginrank.cli.output import Force, Output, check_inputs, check_outputs
 from marginrank.errors import DataError
 from marginrank.runtime.text import facts
@@ -25,7 +26,12 @@ def command(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TARGET", help="The target, such as onnx, solr or sql(dialect=postgresql)."),
+        typer.Option(
+            "--to",
+            metavar="TARGET",
+            help="The target, such as onnx, solr or sql(dialect=postgresql).",
+            autocompletion=target_names,
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 import typer
 
-from marginrank.cli.exit_codes import UsageError, naming_option
+from marginrank.cli.exit_codes import Interrupted, UsageError, naming_option
 from marginrank.cli.options.reading_options import ReadingOptions
-from marginrank.cli.options.shared_options import jobs_option, measure_names, out_option, policy_option, preset_names
+from marginrank.cli.options.shared_options import (
+    bound_option,
+    jobs_option,
+    measure_names,
+    out_option,
+    policy_option,
+    preset_names,
+)
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
+from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.ranking_files import check_fields, format_of
 from marginrank.cli.summary import health_lines, unjudged_line
 from marginrank.errors import DataError
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import printable, table
 
 if TYPE_CHECKING:
@@ -37,11 +46,16 @@ class FuseOptions:
     panel: ClassVar = "Training"
 
     measure: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--measure", "-m", metavar="MEASURE", help="The measure to train for.", autocompletion=measure_names
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help="The measure to train for and to choose by.",
+            show_default=f"train svmmap, choose by {DEFAULT_MEASURE}",
+            autocompletion=measure_names,
         ),
-    ] = "ap"
+    ] = None
     preset: Annotated[
         str | None,
         typer.Option(
@@ -50,12 +64,13 @@ class FuseOptions:
             autocompletion=preset_names,
         ),
     ] = None
+    bound: Annotated[Literal["hinge", "tight", "auto"] | None, bound_option()] = None
     kinds: Annotated[
         str | None,
         typer.Option(
             metavar="KIND,...",
             help="Kinds of features to choose from: minmax, percentile, rrf, borda, retrieved, score.",
-            show_default="minmax,percentile,rrf",
+            show_default="minmax,rrf, which search engines compute",
         ),
     ] = None
     scorer: Annotated[
@@ -80,7 +95,7 @@ class FuseOptions:
         from marginrank.preparation.run_features import parse_features  # noqa: PLC0415
 
         with naming_option("measure"):
-            parse_mix(self.measure)
+            parse_mix(self.measure or DEFAULT_MEASURE)
         with naming_option("policy"):
             parse_policy(self.policy)
         with naming_option("preset"):
@@ -91,12 +106,13 @@ class FuseOptions:
 
     def fusion(self) -> Fusion:
         """Return the fusion to train."""
-        from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
+        from marginrank.fusion import Fusion  # noqa: PLC0415
 
         return Fusion(
-            DEFAULT_FEATURES if self.kinds is None else tuple(self.kinds.split(",")),
+            None if self.kinds is None else tuple(self.kinds.split(",")),
             measure=self.measure,
             preset=self.preset,
+            bound=self.bound,
             scorer=self.scorer,
             nonnegative=not self.negative,
             ranks=self.ranks,
@@ -137,6 +153,7 @@ def command(
 
     C, the kind of features and, with --scorer auto, the scorer are chosen by cross-validation. The learned fusion is
     compared with RRF, CombSUM, CombMNZ, Borda and the best single run on queries that were not used for training.
+    Ctrl-C stops it: nothing is written if the comparison is not finished, and else the best fusion so far.
     """
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
     if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
@@ -147,15 +164,36 @@ def command(
         output.summary(*_apply(apply, sources, reading, out, force))
         return
     queries, unjudged = _read(sources, qrels, reading)
-    fusion = learning.fusion()
-    record, text = _compared(_contest(queries, fusion, trials, sizes), queries, unjudged, learning.measure)
+    with TrainingProgress(quiet=output.quiet) as progress:
+        fusion = _watched(learning.fusion(), progress)
+        contest = _contest(queries, fusion, trials, sizes)
+        if progress.stopping:
+            # Part of a comparison says nothing.
+            raise KeyboardInterrupt
+        if trials is None:
+            fusion.fit(queries)
+        if progress.stopping:
+            fusion.ranker_.model_ = fusion.ranker_.model_.as_interrupted()
+    record, text = _compared(contest, queries, unjudged, fusion.criterion)
     if trials is None:
-        fusion.fit(queries)
         learned, said = _learned(fusion, len(queries))
         record, text = record | learned, text + said + _write(fusion, queries, out, model, force)
     # Without a file, the comparison is what was asked for.
     show = output.result if out is None and model is None else output.summary
     show(record | {"run": out, "model": model}, text)
+    if progress.stopping:
+        raise Interrupted("the fusion is the best so far")
+
+
+def _watched(fusion: Fusion, progress: TrainingProgress) -> Fusion:
+    """Return a fusion, and with it its clones, that shows progress and that a signal stops."""
+    from marginrank.fusion import Fusion  # noqa: PLC0415
+
+    class Watched(Fusion):
+        def fit(self, train: Queries, valid: Queries | None = None, **options: Any) -> Self:
+            return super().fit(train, valid, **options, callback=progress)
+
+    return Watched(**fusion.get_params(deep=False))
 
 
 def _check_usage(
@@ -204,12 +242,20 @@ def _apply(
 
 def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     """Describe what was chosen and learned on all queries, as values and as text."""
+    from marginrank.fusion import ENGINE_KINDS  # noqa: PLC0415
     from marginrank.ranker.selection import scorers_compared  # noqa: PLC0415
 
     health = fusion.ranker_.health_
     form, compared = fusion.ranker_.form_.kind, scorers_compared(fusion.selection_.to_dict())
-    record: dict[str, Any] = {"features": fusion.features_, "scorer": form, "C": fusion.ranker_.C}
-    text = f"\n\ntrained on all {n_queries:,} queries: {form}, {fusion.features_}, C = {fusion.ranker_.C:g}{compared}"
+    record: dict[str, Any] = {"kinds": fusion.kinds_, "scorer": form, "C": fusion.ranker_.C}
+    text = f"\n\ntrained on all {n_queries:,} queries: {form}, {fusion.kinds_}, C = {fusion.ranker_.C:g}{compared}"
+    if fusion.cost_of_engines is not None:
+        other, gain = fusion.cost_of_engines
+        record["forgone"] = {"kinds": other, "gain": gain}
+        text += (
+            f"\n{' and '.join(ENGINE_KINDS)} can be computed by search engines; {other}, which cannot, would change "
+            f"{fusion.criterion} by {gain:+.4f} on held-out queries; --kinds {other} takes it"
+        )
     if health is not None:
         record["health"] = asdict(health)
         text += "".join(f"\n{line}" for line in health_lines(health, fusion.ranker_.measure_))
@@ -258,8 +304,8 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     from marginrank.fusion import UNSUPERVISED, BestRun, UnsupervisedFusion, compare_on_random_splits, compare_on_splits  # noqa: PLC0415
 
     methods = {_LEARNED: fusion, **{name: UnsupervisedFusion(name, ranks=fusion.ranks) for name in UNSUPERVISED}}
-    methods["best single run"] = BestRun(measure=fusion.measure, ranks=fusion.ranks)
-    options: dict[str, Any] = {"measure": fusion.measure, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
+    methods["best single run"] = BestRun(measure=fusion.criterion, ranks=fusion.ranks)
+    options: dict[str, Any] = {"measure": fusion.criterion, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
     if n_trials is not None:
         return compare_on_random_splits(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
     n_folds = min(5, len(queries))

@@ -39,7 +39,7 @@ def command(
     For a model: the method, C, the certificate, the largest weights or curves, and how C was chosen. For data: counts,
     grades, and possible problems.
     """
-    from marginrank.model.file_format import holds, is_model  # noqa: PLC0415
+    from marginrank.model.file_format import is_model, model_kind  # noqa: PLC0415
 
     check_inputs([path])
     if is_model(path):
@@ -48,7 +48,7 @@ def command(
         if reading != ReadingOptions():
             raise UsageError(f"options for reading data do not apply: {path.name} is a model; leave them out")
         output.result(
-            *(describe_model(path) if holds(path) == "recommender" else _model(path, 10 if top is None else top))
+            *(describe_model(path) if model_kind(path) == "recommender" else _model(path, 10 if top is None else top))
         )
     else:
         if top is not None:
@@ -102,7 +102,8 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
         ("features", f"{found['features']:,} ({found['feature_type']})"),
         ("grades", _grades(grades).split("\n")),
         ("constant", _listed("feature", found["constant_features"])),
-        ("duplicated", _listed("group", [" = ".join(group) for group in found["duplicated_features"]])),
+        ("equal features", _listed("group", [" = ".join(group) for group in found["duplicated_features"]])),
+        ("repeated rows", _repeated(found["repeated_documents"])),
         ("missing", _listed("feature", [f"{name} ({count(n, 'value')})" for name, n in missing.items()])),
     ]
     record = {"kind": "queries", "path": path, **found}
@@ -136,6 +137,10 @@ def _listed(what: str, names: list[str]) -> str:
         return "none"
     more = f", and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return f"{count(len(names), what)}: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _repeated(n: int) -> str:
+    return f"{count(n, 'row')} with the id of another row of the same query" if n else "none"
 
 
 def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:

@@ -11,7 +11,7 @@ import typer
 from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs, standard_input
 from marginrank.cli.ranking_files import Format, RankingWriter, format_of
 from marginrank.cli.streams import standard_output
 from marginrank.cli.summary import data_line
@@ -31,7 +31,10 @@ EXAMPLES: Final = (
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`.")],
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features; grades are not needed.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA", help="Documents with features; grades are not needed. - is standard input."),
+    ],
     reading: ReadingOptions,
     output: Output,
     out: Annotated[Path | None, out_option("Where to write.", "stdout")] = None,
@@ -51,9 +54,11 @@ def command(
     """Score or rank documents with a model.
 
     Writes one score per line, in the order of the file. With --k or --group, or to a .csv, .tsv, .jsonl, .parquet or
-    .run file, documents are ranked: query, rank, document, score.
+    .run file, documents are ranked: query, rank, document, score. Standard input is CSV with a column of query ids,
+    JSON Lines or LETOR text.
     """
     kind = form or format_of(out, ranked=k is not None or group)
+    data = [standard_input() if path == Path("-") else path for path in data]
     _check_format(kind, out, ranked=k is not None or group, tag=tag)
     check_inputs([model, *data])
     check_model_first("rank", model, data)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.exit_codes import Interrupted, UsageError
 from marginrank.cli.options.shared_options import measure_names, policy_option, preset_names
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.ranking_files import check_fields
 from marginrank.cli.streams import note
+from marginrank.cli.summary import STATES
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import count, facts, printable, table
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class RecommenderOptions:
             "-m",
             metavar="MEASURE",
             help="The measure to train for, or the measures to evaluate.",
-            show_default="ndcg@10",
+            show_default=DEFAULT_MEASURE,
             autocompletion=measure_names,
         ),
     ] = None
@@ -172,7 +174,8 @@ def command(
     """Train a recommender on ratings, recommend items to users, or evaluate it on held-out ratings.
 
     Ratings are CSV, TSV, JSON Lines or Parquet with columns for user, item and rating; with --negatives, ratings are
-    not needed. evaluate also reports catalogue coverage and popularity bias.
+    not needed. evaluate also reports catalogue coverage and popularity bias. Ctrl-C ends training with the best model
+    so far; the exit code is then 130.
     """
     _check_usage(action, sources, training, out)
     _check_options(action, training, columns, users=users, k=k != _K, seen=seen, among=among, policy=policy != _POLICY)
@@ -181,6 +184,8 @@ def command(
     if action == "train":
         record, text = _train(sources[0], training, columns, out, force, quiet=output.quiet)
         output.summary(record, text)
+        if record["stopped"] == "interrupted":
+            raise Interrupted("the model is the best so far")
         return
     recommender = _load(sources[0])
     if action == "recommend":
@@ -247,6 +252,7 @@ def _record(recommender: Recommender) -> dict[str, Any]:
         "objective": last.objective,
         "gap": last.gap,
         "rounds": sum(step.side == "users" for step in recommender.trace_),
+        "stopped": recommender.model_.stopped,
     }
 
 
@@ -258,7 +264,11 @@ def _facts(recommender: Recommender) -> list[tuple[str, str]]:
         ("measure", recommender.measure),
         ("loss", f"{recommender.loss_}, C = {recommender.C_:g}"),
         ("factors", str(recommender.factors)),
-        ("objective", f"{last.objective:.6g} after {count(rounds, 'round')}, gap of the last half step {last.gap:.2g}"),
+        (
+            "objective",
+            f"{last.objective:.6g}, {STATES[recommender.model_.stopped]} after {count(rounds, 'round')}, "
+            f"gap of the last half step {last.gap:.2g}",
+        ),
     ]
 
 

@@ -12,9 +12,9 @@ import typer
 from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
-from marginrank.cli.options.shared_options import Judged, Systems, out_option
+from marginrank.cli.options.shared_options import By, Judged, Systems, out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
-from marginrank.cli.system_files import check_data_first, read_all, system_names
+from marginrank.cli.system_files import check_systems, columns_among, read_all, read_segments, system_names
 from marginrank.runtime.text import count, printable
 
 EXAMPLES: Final = (
@@ -44,6 +44,7 @@ def command(
             show_default="ids only",
         ),
     ] = None,
+    by: By = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
     out: Annotated[Path, out_option("HTML file to write.", shown=True)] = Path("report.html"),
     force: Force = False,
@@ -55,7 +56,7 @@ def command(
     and lost with their documents, the models, a profile of the data, and the command that recomputes each number.
     """
     shown = shown_paths([judged, *systems])
-    names = system_names([Path(path) for path in shown[1:]])
+    names = system_names([Path(path) for path in shown[1:]], columns_among(systems))
     judging.check(names, baseline)
     if baseline is not None and len(names) == 1:
         raise UsageError("--baseline is for comparing systems, and there is one; leave it out")
@@ -68,7 +69,8 @@ def command(
     texts = None if query_text is None else read_query_texts(query_text)
     truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
     judging.check_systems(opened)
-    sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading))
+    sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading), by)
+    segments = read_segments(judged, by, reading)
     with atomic_output(out, force=force) as place:
         facts = write_report(
             place,
@@ -83,6 +85,7 @@ def command(
             title=title or f"{', '.join(names)} on {judged.name}",
             sources=sources,
             query_text=texts,
+            by=segments,
         )
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
@@ -94,8 +97,8 @@ def command(
 
 def _check_files(judged: Path, systems: Sequence[Path], query_text: Path | None, out: Path, force: bool) -> None:
     inputs = [judged, *systems, *([] if query_text is None else [query_text])]
-    check_inputs(inputs)
-    check_data_first("report", judged, systems)
+    check_inputs([] if query_text is None else [query_text])
+    check_systems("report", judged, systems)
     check_outputs([out], inputs=inputs, force=force)
 
 

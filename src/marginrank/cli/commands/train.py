@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.options.checkpoint_options import CheckpointOptions
+from marginrank.cli.options.cluster_options import ClusterOptions
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.options.training_options import CheckpointOptions, ClusterOptions
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs
+from marginrank.cli.output import Details, Force, Output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.summary import data_line
 from marginrank.cli.train_and_tune import FitOutcome, TuneOptions, fit
@@ -113,7 +114,7 @@ class ContinueOptions:
                 queries, validation=valid, callback=progress, start=start, center=center, **checkpointing.arguments()
             )
         described = data_line(queries, data), None if valid is None else data_line(valid, tuning.valid)
-        return FitOutcome(ranker, None, *described, len(queries), progress.stopping, progress.seconds)
+        return FitOutcome.of(ranker, None, *described, len(queries), progress)
 
     def _parameters(self, ranker: Ranker, C: float | None, method: MethodOptions) -> dict[str, Any]:
         given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
@@ -158,12 +159,13 @@ def command(
             rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
+    details: Details = False,
     force: Force = False,
 ) -> None:
     """Train a ranker for a measure and write the model.
 
     Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
-    cross-validation. Ctrl-C stops training and writes the best model so far.
+    cross-validation. Ctrl-C stops training and writes the best model so far; the exit code is then 130.
 
     With --checkpoint, a killed run can be resumed: run the same command again with --resume.
 
@@ -186,4 +188,5 @@ def command(
             )
         outcome.ranker.save(out, overwrite=force)
     checkpointing.done(stopped=outcome.cut_short)
-    output.summary(outcome.record(out), outcome.text(out))
+    output.summary(outcome.record(out), outcome.text(out, details=details))
+    outcome.end()

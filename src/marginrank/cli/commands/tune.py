@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.options.checkpoint_options import CheckpointOptions
+from marginrank.cli.options.cluster_options import ClusterOptions
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.options.training_options import CheckpointOptions, ClusterOptions
-from marginrank.cli.output import Force, Output, atomic_output, check_outputs
+from marginrank.cli.output import Details, Force, Output, atomic_output, check_outputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.train_and_tune import TuneOptions, fit
 
@@ -44,13 +45,14 @@ def command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot the criterion against C.", rich_help_panel="Output")
     ] = None,
+    details: Details = False,
     force: Force = False,
 ) -> None:
     """Choose C, and other parameters, on validation queries or by cross-validation.
 
     Prints the value of the criterion for every setting. With -o, the model trained with the best setting is written.
-    Ctrl-C stops the search and prints the settings tried so far. With --checkpoint, a killed search can be
-    resumed: run the same command again with --resume.
+    Ctrl-C stops the search and prints the settings tried so far; the exit code is then 130. With --checkpoint, a killed
+    search can be resumed: run the same command again with --resume.
     """
     check_outputs([out, plot], inputs=[*data, *tuning.valid], force=force)
     checkpointing.check([out, plot, *data, *tuning.valid])
@@ -79,8 +81,9 @@ def command(
     if plot is not None and outcome.selection is not None:
         with atomic_output(plot, force=force) as place:
             outcome.selection.plot(place)
-    text = str(outcome.selection) if output.quiet else outcome.text(out)
-    output.result({**outcome.record(out), "plot": plot}, text)
+    text = outcome.choice(details=details) if output.quiet else outcome.text(out, details=details)
+    output.result({**outcome.record(out), "plot": plot}, text or "")
+    outcome.end()
 
 
 def check_picture(path: Path) -> None:

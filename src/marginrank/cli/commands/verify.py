@@ -54,13 +54,13 @@ def _found(path: Path, reading: ReadingOptions) -> str:
     from marginrank.data.formats.binary import verify_binary  # noqa: PLC0415
     from marginrank.data.queries import Queries, check_finite  # noqa: PLC0415
     from marginrank.data.reader import recognize  # noqa: PLC0415
-    from marginrank.model.file_format import holds, is_model  # noqa: PLC0415
+    from marginrank.model.file_format import is_model, model_kind  # noqa: PLC0415
 
     if is_model(path):
         from marginrank.fusion.fusion import load_any  # noqa: PLC0415
         from marginrank.recommend import Recommender  # noqa: PLC0415
 
-        kind = holds(path)
+        kind = model_kind(path)
         Recommender.load(path) if kind == "recommender" else load_any(path)
         return f"a model ({kind}); checked header, structure and digests"
     title = all_formats()[recognize(path)].title

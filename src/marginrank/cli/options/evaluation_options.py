@@ -10,8 +10,8 @@ import typer
 
 from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.shared_options import measure_names, policy_option
+from marginrank.runtime.default_measures import DEFAULT_MEASURE, DEFAULT_MEASURES
 
-DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
 #: The baseline where none is named.
 BASELINE: Final = "the first that is not a model"
 
@@ -27,7 +27,7 @@ class EvaluationOptions:
             "-m",
             metavar="MEASURE",
             help="A measure; repeat for more. The first is used where only one is shown.",
-            show_default=" and ".join(DEFAULT_MEASURES),
+            show_default=f"{DEFAULT_MEASURE}; evaluate and report also show {', '.join(DEFAULT_MEASURES[1:])}",
             autocompletion=measure_names,
         ),
     ] = field(default_factory=list)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 import typer
 
 from marginrank.cli.exit_codes import UsageError, naming_option
-from marginrank.cli.options.shared_options import jobs_option, measure_names, preset_names
+from marginrank.cli.options.shared_options import bound_option, jobs_option, measure_names, preset_names
 from marginrank.errors import Message, Parameter
 
 if TYPE_CHECKING:
@@ -65,13 +65,7 @@ class MethodOptions:
             help="Document groups in training; auto: rank one document of each group, if the loss supports it."
         ),
     ] = "auto"
-    bound: Annotated[
-        Literal["hinge", "tight", "auto"] | None,
-        typer.Option(
-            help="hinge is convex; tight is closer to the measure; auto: hinge, or tight if hinge is minimal at w = 0.",
-            show_default="by preset, else auto",
-        ),
-    ] = None
+    bound: Annotated[Literal["hinge", "tight", "auto"] | None, bound_option()] = None
     weighting: Annotated[
         Literal["grades", "relevant", "pairs", "sqrt-pairs"] | None,
         typer.Option(

@@ -57,8 +57,8 @@ class ReadingOptions:
         list[str],
         typer.Option(
             "--feature",
-            metavar="COLUMN",
-            help="Column of a feature in a table; repeat for more.",
+            metavar="COLUMN,...",
+            help="Columns of features in a table, such as bm25,age or 'bm25_*'; repeat for more.",
             show_default="those of the model, or all others",
         ),
     ] = field(default_factory=list)

@@ -40,6 +40,15 @@ def policy_names(incomplete: str) -> list[tuple[str, str]]:
     return [(name, policy.summary) for name, policy in POLICIES.items() if name.startswith(incomplete)]
 
 
+def target_names(incomplete: str) -> list[tuple[str, str]]:
+    """Targets that begin so, each with what it is."""
+    from marginrank.cli.summary import readable  # noqa: PLC0415
+    from marginrank.export.base import all_targets  # noqa: PLC0415
+
+    targets = all_targets().items()
+    return [(name, readable(kind, 1000).partition("\n")[0]) for name, kind in targets if name.startswith(incomplete)]
+
+
 #: The help of ``--policy``; a test compares the names with those there are.
 POLICY_HELP: Final = (
     "How to score ties, and queries without relevant documents: standard, letor3, letor4, mslr, trec or lightgbm."
@@ -48,12 +57,26 @@ POLICY_HELP: Final = (
 #: What systems are judged by.
 Judged: TypeAlias = Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")]
 
+#: The column that results are broken down by.
+By: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="COLUMN", help="Also show results by this column of JUDGED, which has one value per query."
+    ),
+]
+
+#: Whether means have confidence intervals.
+IntervalsOption: TypeAlias = Annotated[
+    bool, typer.Option("--intervals", help="Print bootstrap confidence intervals of the means.")
+]
+
 #: What is judged.
 Systems: TypeAlias = Annotated[
     list[Path],
     typer.Argument(
         metavar="SYSTEM",
-        help="Models, files with one score per line, TREC runs, or rankings written by `marginrank rank`.",
+        help="Models, files with one score per line, TREC runs, rankings written by `marginrank rank`, or columns of "
+        "JUDGED.",
     ),
 ]
 
@@ -61,6 +84,14 @@ Systems: TypeAlias = Annotated[
 def policy_option() -> Any:
     """Declare ``--policy``."""
     return typer.Option(metavar="NAME", help=POLICY_HELP, autocompletion=policy_names)
+
+
+def bound_option() -> Any:
+    """Declare ``--bound``."""
+    return typer.Option(
+        help="hinge is convex; tight is closer to the measure; auto: hinge, or tight if hinge is minimal at w = 0.",
+        show_default="by preset, else auto",
+    )
 
 
 def jobs_option(panel: str | None = None) -> Any:

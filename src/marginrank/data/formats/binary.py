@@ -29,14 +29,17 @@ _KIND: Final = "queries"
 _SPARSE_PARTS: Final = ("X.data", "X.indices", "X.indptr")
 _LABELS: Final = ("query_ids", "document_ids", "document_groups")
 #: Arrays of the file, and what `Queries` call them.
-_NUMBERS: Final = {"grades": "judgements", "offsets": "offsets", "query_weights": "query_weights"}
+_NUMBERS: Final = {
+    "grades": "judgements",
+    "offsets": "query_offsets",
+    "order": "order",
+    "query_weights": "query_weights",
+}
 _LARGEST_CHARACTER: Final = 0x10FFFF
 
 
 def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) -> None:
-    """Write queries in the binary format; an existing file is replaced once the new one is complete.
-
-    Documents are written in the order of the queries; the rows of the source are not kept.
+    """Write queries in the binary format, rows in their order; an existing file is replaced by the complete new one.
 
     Args:
         path: The file to write.
@@ -69,7 +72,7 @@ def verify_binary(path: str | Path) -> Queries:
     content = read_array_file(path, QUERY_SETS)
     damaged = content.damaged()
     if damaged:
-        raise DataError(f"array {damaged[0]!r} does not match its digest; {QUERY_SETS.again}", path=path)
+        raise DataError(f"array {damaged[0]!r} does not match its digest; {QUERY_SETS.remedy}", path=path)
     return _queries_of(content, path)
 
 
@@ -78,7 +81,7 @@ def _queries_of(content: Content, path: str | Path) -> Queries:
         queries = _assemble(content)
     except (KeyError, TypeError, ValueError) as error:
         problem = error.problem if isinstance(error, DataError) else str(error)
-        raise DataError(f"damaged {QUERY_SETS.title} ({problem}); {QUERY_SETS.again}", path=path) from None
+        raise DataError(f"damaged {QUERY_SETS.title} ({problem}); {QUERY_SETS.remedy}", path=path) from None
     return queries
 
 
@@ -95,7 +98,7 @@ def _assemble(content: Content) -> Queries:
     columns: dict[str, Any] = {attribute: arrays.pop(name, None) for name, attribute in _NUMBERS.items()}
     columns |= {name: labels_from(arrays, name) for name in _LABELS}
     unknown = sorted(set(arrays) - set(_SPARSE_PARTS if sp.issparse(X) else ()))
-    missing = [name for name in ("offsets", "query_ids") if columns[name] is None]
+    missing = [name for name in ("query_offsets", "query_ids") if columns[name] is None]
     if header["judged"] and columns["judgements"] is None:
         missing.append("grades")
     if unknown or missing:

@@ -19,17 +19,16 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.data.column_roles import (
-    QUERY_COLUMNS,
     TABLE_OPTIONS,
     ColumnRoles,
     RowError,
     choose_read_columns,
     feature_advice,
+    is_query_name,
 )
 from marginrank.data.formats.base import Format
 from marginrank.data.formats.row_writer import check_unicode, written_rows
 from marginrank.data.formats.text_files import (
-    BLOCK_BYTES,
     DECIMAL,
     Paths,
     Tokens,
@@ -46,6 +45,7 @@ from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import in_order
+from marginrank.runtime.tuned_constants import TEXT_BLOCK_BYTES
 
 #: Length after which a field is taken to have no end; the default of Python's csv module is shorter than some texts.
 _LONGEST_FIELD: Final = 1 << 24
@@ -54,7 +54,6 @@ _LIMIT_LOCK: Final = threading.Lock()
 #: Separators by the suffix of a file, the likeliest first.
 _SEPARATORS: Final = {".tsv": "\t,;", ".tab": "\t,;"}
 _ANY_SEPARATOR: Final = ",;\t"
-_BLOCK_BYTES: Final = 2 << 20
 _HEAD_BYTES: Final = 1 << 14
 #: Rows of a table that is read by Python.
 _ROWS_AT_ONCE: Final = 1000
@@ -104,6 +103,7 @@ def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None
         raise error.on_line(line) from None
     if not builder.n_rows:
         raise DataError("there are no rows below the names of the columns", path=path)
+    roles.announce()
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,6 @@ class _Header:
     @classmethod
     def of(cls, path: Path, qid: str | None) -> _Header:
         """Read the names of the columns, with the separator that finds a query column or else the most names."""
-        known = QUERY_COLUMNS if qid is None else (qid,)
         headers, errors = [], []
         for separator in _SEPARATORS.get(plain_suffix(path), _ANY_SEPARATOR):
             try:
@@ -135,7 +134,8 @@ class _Header:
                 errors.append(error)
         if not headers:
             raise errors[0]
-        named = [header for header in headers if len(header.names) > 1 and set(known) & set(header.names)]
+        is_query = is_query_name if qid is None else qid.__eq__
+        named = [header for header in headers if len(header.names) > 1 and any(map(is_query, header.names))]
         return named[0] if named else max(headers, key=lambda header: len(header.names))
 
     @classmethod
@@ -144,7 +144,7 @@ class _Header:
             return cls(path, separator, tuple(field.strip() for field in fields), line)
         raise DataError("no data in this file; it is empty", path=path)
 
-    def rows(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
+    def rows(self, block_bytes: int = TEXT_BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
         """Yield the line that each row below begins on, and its fields."""
         return islice(csv_records(self.path, self.separator, block_bytes), 1, None)
 
@@ -156,15 +156,27 @@ class _Header:
         if all(DECIMAL.fullmatch(name.encode()) for name in self.names):
             problem = "numbers where the names of the columns should be; add a line of names"
             raise DataError(problem, line=self.line)
-        roles = choose_read_columns(self.names, columns)
+        roles = choose_read_columns(self.names, columns, self._text_columns())
         if "" in roles.features:
             raise DataError(
-                f"column {self.names.index('') + 1} has no name; if it is the index of a frame, write the file with "
-                "index=False, or name the feature columns with ",
+                f"column {self.names.index('') + 1} has no name; give it one, or name the feature columns with ",
                 Parameter("features", ...),
                 line=self.line,
             )
         return roles
+
+    def _text_columns(self) -> list[str]:
+        """Return the columns that have values in the first rows, none of them a number."""
+        texts: set[str] = set()
+        undecided = set(self.names)
+        for _, fields in islice(self.rows(_HEAD_BYTES), _ROWS_AT_ONCE):
+            row = {name: field for name, field in zip(self.names, fields, strict=False) if name in undecided}
+            numbers = {name for name, field in row.items() if _resembles_number(field)}
+            texts |= row.keys() - numbers
+            undecided -= {name for name in numbers if row[name].strip(" \t") not in _MISSING}
+            if not undecided:
+                break
+        return [name for name in self.names if name in texts & undecided]
 
     def positions(self, roles: ColumnRoles) -> dict[str, int]:
         """Return the positions of the columns to read; others may have the same name, or none."""
@@ -246,7 +258,7 @@ def _open_csv(file: _BlockFile, header: _Header, roles: ColumnRoles) -> Iterable
 
 def _csv_blocks(path: Path, budget: int, end_row: bytes) -> Generator[bytes]:
     """Yield the text of a file, and a row after the last one."""
-    with closing(line_blocks(path, _BLOCK_BYTES, budget)) as blocks:
+    with closing(line_blocks(path, TEXT_BLOCK_BYTES, budget)) as blocks:
         for block in blocks:
             yield block.replace(b"\r\n", b"\n")
     yield end_row
@@ -327,6 +339,11 @@ def _number_advice(field: str, name: str, roles: ColumnRoles, row: Mapping[str, 
     return feature_advice([feature for feature in roles.features if _is_number(row[feature])])
 
 
+def _resembles_number(field: str) -> bool:
+    """Whether a field is a number, is missing, or is a number with a decimal comma."""
+    return _is_number(field) or _DECIMAL_COMMA.fullmatch(field.strip()) is not None
+
+
 def _is_number(field: str) -> bool:
     try:
         _number(field)
@@ -335,7 +352,7 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def csv_records(path: Path, separator: str, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: Path, separator: str, block_bytes: int = TEXT_BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record of a file begins on, and its fields; blank lines are left out."""
     with closing(line_blocks(path, block_bytes)) as blocks:
         lines = _TextLines(text_blocks(blocks, path))
@@ -439,13 +456,17 @@ def _cells(words: Sequence[bytes]) -> list[bytes]:
 
 def _names_a_query(words: Sequence[bytes]) -> bool:
     """Whether the first line names a column of query ids."""
-    return any(name.encode() in _cells(words) for name in QUERY_COLUMNS)
+    return any(is_query_name(cell.decode(errors="replace")) for cell in _cells(words))
 
 
 def _names_columns(words: Sequence[bytes]) -> bool:
-    """Whether the first line names columns, among them one of query ids, and is not a row of numbers."""
+    """Whether the first line names columns, among them one of query ids.
+
+    Columns may be called by numbers, but only commas and semicolons tell them from a line of a run.
+    """
     cells = _cells(words)
-    return len(cells) > 1 and _names_a_query(words) and not any(map(DECIMAL.fullmatch, cells))
+    separated = any(mark in word for word in words for mark in (b",", b";"))
+    return len(cells) > 1 and _names_a_query(words) and (separated or not any(map(DECIMAL.fullmatch, cells)))
 
 
 def _is_trec(words: Sequence[bytes]) -> bool:

@@ -22,9 +22,9 @@ from marginrank.data.table_builder import RowBlock, TableBuilder, TableOptions, 
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.runtime.threads import in_order
+from marginrank.runtime.tuned_constants import TEXT_BLOCK_BYTES
 from marginrank.typing import FloatArray
 
-_BLOCK_BYTES: Final = 2 << 20
 _NUMBERS: Final = frozenset({int, float, bool, type(None)})
 _KINDS: Final[Mapping[type, str]] = {list: "a list", dict: "an object"}
 _NOT_UNICODE: Final = "a name or an id is not valid Unicode (half of a surrogate pair); rename it"
@@ -61,14 +61,17 @@ def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None
         raise DataError("no data in this file; it is empty")
     names = _names(first)
     try:
-        _add_rows(path, _first_columns(names, first, options), options, builder)
+        columns = _first_columns(names, first, options)
+        _add_rows(path, columns, options, builder)
     except _LateNameError as late:
         builder.clear()
         with closing(_blocks(path, options)) as blocks:
             others = (text for text in blocks if text.lines_before >= late.lines_before)
             for more in in_order(_block_names, others, options.n_threads):
                 names |= dict.fromkeys(more)
-        _add_rows(path, _Columns.of(names, first, options), options, builder)
+        columns = _Columns.of(names, first, options)
+        _add_rows(path, columns, options, builder)
+    columns.roles.announce()
 
 
 class _LateNameError(Exception):
@@ -91,7 +94,7 @@ def _first_columns(names: Iterable[str], first: Sequence[Mapping[str, Any]], opt
 
 
 def _blocks(path: Path, options: TableOptions) -> Generator[Tokens]:
-    with closing(line_blocks(path, _BLOCK_BYTES, options.budget)) as blocks:
+    with closing(line_blocks(path, TEXT_BLOCK_BYTES, options.budget)) as blocks:
         yield from text_blocks(blocks, path)
 
 
@@ -122,7 +125,7 @@ class _Columns:
         """Choose the columns to read; the first records tell their types."""
         import pyarrow as pa  # noqa: PLC0415
 
-        roles = choose_read_columns(list(names), options.columns)
+        roles = choose_read_columns(list(names), options.columns, _text_columns(names, first))
         values = {name: next((record[name] for record in first if name in record), None) for name in names}
         types = dict.fromkeys(name for name in names if name in roles.ids or name in roles.numbers)
         types |= {name: pa.bool_() if isinstance(values[name], bool) else pa.float64() for name in roles.numbers}
@@ -161,6 +164,16 @@ class _Columns:
             raise RowError(row, name, (f"holds {_shown(value)}, not a number; ", advice))
         arrays = {name: pa.array(_floats(columns[name])) for name in numbers}
         return pa.table(arrays | {name: _id_array(columns[name], name) for name in self.roles.ids})
+
+
+def _text_columns(names: Iterable[str], first: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns that have values in the first records, none of them a number.
+
+    >>> _text_columns(["a", "b", "c"], [{"a": "red", "b": "1", "c": None}, {"b": 2}])
+    ['a']
+    """
+    types = {name: {type(record[name]) for record in first if name in record} - {type(None)} for name in names}
+    return [name for name, kinds in types.items() if kinds and not kinds & _NUMBERS]
 
 
 def _arrow_table(data: bytes, types: Mapping[str, Any]) -> Any:

@@ -21,10 +21,10 @@ from marginrank.data.formats.text_files import Paths, Tokens, create_text, line_
 from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, id_array, join_text, text_bytes
-from marginrank.data.validation import check_queries, check_width
+from marginrank.data.validation import check_queries, check_width, warn_if_repeated
 from marginrank.errors import DataError, Message, Parameter, ParameterError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import Appended, allocate, flush_rows, take_rows
+from marginrank.runtime.mapped_arrays import SpillFile, allocate, flush_rows
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.runtime.text import query_named
@@ -74,7 +74,7 @@ class Block:
     #: Where values and columns are in a file, if they are no longer here; no columns where every row has all.
     places: list[tuple[int, int]] | None = None
 
-    def move(self, file: Appended) -> None:
+    def move(self, file: SpillFile) -> None:
         """Write values and columns to a file, to free their memory."""
         if self.places is None:
             self.places = [file.append(part) for part in (self.values, self.columns) if part is not None]
@@ -220,18 +220,19 @@ _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\ud800-\udc7f\udd00-\udfff]")
 
 
 def write_letor(path: str | Path, queries: Queries) -> None:
-    """Write LETOR text; numbers have enough digits to be read back exactly.
+    """Write LETOR text, query after query; numbers have enough digits to be read back exactly.
 
     Dense features are all written; of sparse ones, those that are stored. Weights, document groups and feature names
     are left out: the text has no place for them.
     """
+    queries = queries.grouped
     _check_names(queries)
     if not queries.has_grades:
         raise DataError(
             "text has a grade on every line, and these queries have none; write .queries, .parquet, .csv or .jsonl"
         )
     names = as_text(queries.query_ids).tolist()
-    query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
+    query_of_row = queries.query_of_row
     with create_text(path) as file:
         for rows, X in feature_rows(queries):
             heads = (
@@ -308,7 +309,7 @@ def read_letor(
             of that feature in the query; 0 where the query has none).
         first_index: The number of the first feature.
         n_features: Columns to make. Needed where files end in different features; an index beyond is an error.
-        regroup: Accept a query id that comes back after another began, and put its documents together.
+        regroup: Accept a query id that comes back after another began.
         group: For text without ``qid:``, the rows of each query: sizes, or a file of sizes, one per line. By
             default a file of the same name with ``.query`` or ``.group`` added.
         sparse: Make CSR features: True, False, or ``"auto"`` where less than a tenth of the values are stored.
@@ -325,19 +326,17 @@ def read_letor(
     for path in files:
         _read_file(text, path, thread_count(n_jobs))
     _check_widths(text)
-    ids, offsets, rows = _queries_of(text, regroup, group)
-    columns: dict[str, Any] = {
-        "X": text.features(sparse),
-        "judgements": text.grades(),
-        "document_ids": text.document_ids(),
-    }
-    if rows is not None:
-        X: Any = columns["X"]
-        columns = {name: None if column is None else column[rows] for name, column in columns.items() if name != "X"}
-        columns["X"] = take_rows(X, rows) if isinstance(X, np.ndarray) else X[rows]
-    columns["X"] = fill_missing(columns["X"], offsets, missing)
-    columns |= {"offsets": offsets, "query_ids": ids, "rows": rows, "first_feature": first_index}
-    return check_queries(Queries(**columns), files[0])
+    ids, offsets, order = _queries_of(text, regroup, group)
+    queries = Queries(
+        X=fill_missing(text.features(sparse), offsets, missing, order),
+        judgements=text.grades(),
+        query_offsets=offsets,
+        query_ids=ids,
+        document_ids=text.document_ids(),
+        first_feature=first_index,
+        order=order,
+    )
+    return warn_if_repeated(check_queries(queries, files[0]), files[0])
 
 
 @dataclass
@@ -367,7 +366,7 @@ class _Text:
     options: Options
     budget: int
     on_disk: bool = False
-    file: Appended | None = None
+    file: SpillFile | None = None
     blocks: list[Block] = field(default_factory=list)
     starts: list[_Start] = field(default_factory=list)
     files: list[_File] = field(default_factory=list)
@@ -378,7 +377,7 @@ class _Text:
     def make_room(self) -> None:
         """Move the values of all blocks to disk, where they may be there and take much memory."""
         if self.on_disk and 4 * self.n_bytes > self.budget:
-            self.file = self.file or Appended()
+            self.file = self.file or SpillFile()
             for block in self.blocks:
                 block.move(self.file)
             self.n_bytes = sum(block.n_bytes for block in self.blocks)
@@ -502,7 +501,7 @@ def _check_widths(text: _Text) -> None:
 def _queries_of(
     text: _Text, regroup: bool, group: str | Path | npt.ArrayLike | None
 ) -> tuple[AnyArray, IntArray, IntArray | None]:
-    """Query ids, offsets and, where rows have to move, the row that each place takes."""
+    """Return query ids, offsets and, if the rows of a query are not together, the order that groups them."""
     if not text.has_qid:
         sizes = _sizes_of(text.files, group)
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None

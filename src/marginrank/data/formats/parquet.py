@@ -9,11 +9,11 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from marginrank.data.column_roles import TABLE_OPTIONS, RowError, choose_columns
+from marginrank.data.column_roles import TABLE_OPTIONS, RowError, choose_columns, index_columns
 from marginrank.data.formats.base import Format
 from marginrank.data.formats.row_writer import check_unicode, feature_rows
 from marginrank.data.formats.text_files import Paths
-from marginrank.data.frames import check_numbers, feature_columns, open_frame, row_block
+from marginrank.data.frames import check_numbers, feature_columns, open_frame, row_block, text_columns
 from marginrank.data.queries import Queries
 from marginrank.data.table_builder import TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text
@@ -150,7 +150,9 @@ def read_table(
 def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None:
     with open_table(path, options) as file:
         rows = open_frame(file.empty)
-        roles = choose_columns(rows.columns, **options.columns)
+        roles = choose_columns(
+            rows.columns, **options.columns, index=index_columns(file.empty), text=text_columns(rows)
+        )
         check_numbers(rows, roles)
         for table in file.tables([*roles.ids, *roles.numbers]):
             try:
@@ -159,6 +161,7 @@ def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None
                 raise error.after(builder.n_rows) from None
         if not builder.n_rows:
             builder.add(row_block(file.empty, roles, options))
+    roles.announce()
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
@@ -170,7 +173,7 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
 
     names = feature_columns(queries)
     check_unicode(queries, "a Parquet table")
-    query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
+    query_of_row = queries.query_of_row
     schema = _written_rows(queries, names, query_of_row, slice(0, 1), queries.X[:1]).schema
     # Given a path, Arrow refuses those that are not UTF-8.
     with Path(path).open("wb") as file, parquet.ParquetWriter(file, schema) as writer:

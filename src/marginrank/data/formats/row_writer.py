@@ -28,7 +28,7 @@ class WrittenRow(NamedTuple):
 
 def written_rows(queries: Queries) -> Iterator[WrittenRow]:
     """Put document after document into words; the query is its number."""
-    query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
+    query_of_row = queries.query_of_row
     for rows, X in feature_rows(queries):
         n, width = rows.stop - rows.start, queries.n_features
         words = ["" if word == "NaN" else word for word in number_words((X.toarray() if sp.issparse(X) else X).ravel())]

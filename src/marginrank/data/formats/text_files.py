@@ -20,6 +20,7 @@ from marginrank.data.text_arrays import fits_fixed_width, text_array
 from marginrank.errors import DataError, Message
 from marginrank.runtime.files import is_stream, open_input
 from marginrank.runtime.memory import check_memory, max_memory
+from marginrank.runtime.tuned_constants import TEXT_BLOCK_BYTES
 from marginrank.typing import AnyArray, ByteArray, IntArray
 
 #: A decimal number, whole.
@@ -100,7 +101,6 @@ def text_blocks(blocks: Iterable[bytes], path: Path, lines_before: int = 0) -> I
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
-BLOCK_BYTES = 4 << 20
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(rb"(?P<gz>\x1f\x8b)|(?P<xz>\xfd7zXZ\x00)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<zst>\x28\xb5\x2f\xfd)")
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -225,7 +225,7 @@ def create_text(path: str | Path) -> TextIO:
     return target.open("w", encoding="utf-8", errors=NOT_UTF8, newline="\n")
 
 
-def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) -> Generator[bytes]:
+def line_blocks(path: Path, size: int = TEXT_BLOCK_BYTES, budget: int | None = None) -> Generator[bytes]:
     """Yield the text of a file in blocks of whole lines; the last line gets its line feed if it has none.
 
     Lines may end in a line feed, a carriage return or both; in the blocks all end in a line feed, some with a carriage

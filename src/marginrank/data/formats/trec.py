@@ -90,11 +90,12 @@ class Run:
 
     @classmethod
     def from_scores(cls, queries: Queries, scores: npt.ArrayLike, tag: str = "marginrank") -> Run:
-        """Make a run of one score per document; documents without ids are named by their row in the source."""
+        """Make a run of one score per row; documents without ids are named by their rows."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (queries.n_documents,):
             raise DataError(f"scores have shape {values.shape} for {queries.n_documents} documents; give one for each")
-        return cls(as_text(queries.query_ids), queries.offsets, distinct_names(queries), values, tag)
+        names, values = queries.to_grouped(distinct_names(queries)), queries.to_grouped(values)
+        return cls(as_text(queries.query_ids), queries.query_offsets, names, values, tag)
 
     def ranked(self, depth: int | None = None) -> Run:
         """Sort each topic as trec_eval does, and keep the first ``depth`` documents."""
@@ -298,10 +299,10 @@ def _refuse_repeated(
     source: tuple[list[tuple[Path, IntArray]], IntArray | None] | None,
 ) -> None:
     """Refuse a document that stands twice for a topic: every measure would count it twice."""
-    found = repeated_document(offsets, document_ids)
-    if found is None:
+    repeated = repeated_document(np.repeat(np.arange(len(topics)), np.diff(offsets)), document_ids)
+    if repeated is None:
         return
-    at, topic = found
+    at, topic = repeated
     problem = f"document {document_ids[at]} twice for topic {topics[topic]}; keep one line"
     if source is None:
         raise DataError(problem)

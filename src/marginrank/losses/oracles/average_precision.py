@@ -1,4 +1,4 @@
-"""Two levels under φpo: every irrelevant document is placed on its own."""
+"""Oracles of average precision, and of other measures with two levels, under φpo."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, viola
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     placement = tuple(_placement(problem))
     longest = problem.levels.longest
-    room = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1))))
+    buffers = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1))))
 
     return lambda weights, *bounds: most_violated_interleaving(
-        scores, layout, placement, weights, room(), worst, *bounds
+        scores, layout, placement, weights, buffers(), worst, *bounds
     )
 
 

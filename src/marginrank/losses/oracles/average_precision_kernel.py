@@ -1,7 +1,7 @@
 """Two sorted lists, one above the other as far as it pays: argmax for φpo.
 
 Every oracle kernel ranks the documents of queries ``first`` to ``end``, by place, so that
-``weight·Δ + a(y)·s`` is largest, and writes ``weight·Δ`` of that ranking. ``room`` is a work array, or several.
+``weight·Δ + a(y)·s`` is largest, and writes ``weight·Δ`` of that ranking. ``buffers`` are work arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGEST_SUM = 1e4
 def _rank_interleaved(relevant_before, n_rel, start, passed, ranks):  # type: ignore[no-untyped-def]
     """Rank two sorted lists when ``relevant_before[j]`` relevant documents precede the irrelevant one j.
 
-    ``passed`` is room for n_rel + 1 numbers. There are no branches, since where the lists alternate cannot be foreseen.
+    ``passed`` is a buffer of n_rel + 1 numbers. There are no branches, since they could not be predicted.
     """
     for i in range(n_rel + 1):
         passed[i] = 0
@@ -36,7 +36,7 @@ def _rank_interleaved(relevant_before, n_rel, start, passed, ranks):  # type: ig
 
 @njit()
 def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):  # type: ignore[no-untyped-def]
-    """Turn each pair where that gains more than it costs: weight·cost > 2·scale·(s_relevant − s_irrelevant).
+    """Turn each pair if that gains more than it costs: weight·cost > 2·scale·(s_relevant − s_irrelevant).
 
     For AUC, Chakrabarti et al. (KDD 2008) eq. (8): shift the relevant documents down by a half and sort.
     """
@@ -96,14 +96,14 @@ def _best_place(tables, sums, price, rise, first, last, passed):  # type: ignore
 
 @njit()
 def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relevant_before):  # type: ignore[no-untyped-def]
-    """Place each irrelevant document where it pays most, by divide and conquer.
+    """Place each irrelevant document at its best rank, by divide and conquer.
 
     As the discount is convex, the lower its score, the lower its best place. Yue et al. (SIGIR 2007) Algorithm 2
     finds the places one by one; placing every second document between its neighbours, then every second of the others,
     bounds the places left to look at, so that the work is O(n log n) (Mohapatra et al., 2018).
 
-    Where shares rise evenly, sums of gains come from sums of scores and discounts: Σ_{t≥i} share_t·(D(t + j) − D(t + j
-    + 1)) is share_i·D(i + j) − rise·Σ_{r≤i+j} D(r), up to a constant. Elsewhere, and where sums of scores are so large
+    If shares rise evenly, sums of gains come from sums of scores and discounts: Σ_{t≥i} share_t·(D(t + j) − D(t + j
+    + 1)) is share_i·D(i + j) − rise·Σ_{r≤i+j} D(r), up to a constant. Otherwise, and if sums of scores are so large
     that their differences would be lost in rounding, gains are added up.
     """
     n_rel, n_irr, step = len(relevant), len(irrelevant), 1
@@ -134,10 +134,10 @@ def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def most_violated_interleaving(scores, layout, placement, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
-    """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
+def most_violated_interleaving(scores, layout, placement, weights, buffers, violations, first, end):  # type: ignore[no-untyped-def]
+    """Place the irrelevant documents, if a credit is a share times a discount that is convex in the rank."""
     layout, placement, violations = Layout(*layout), CreditShares(*placement), Violations(*violations)
-    counts, tables = room
+    counts, tables = buffers
     ranks = violations.ranks
     for query in range(first, end):
         if not layout.active[query]:

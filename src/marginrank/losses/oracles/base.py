@@ -2,7 +2,7 @@
 
 The NamedTuples group arrays by role. Numba takes a microsecond to recognise a NamedTuple and no more for a plain tuple
 than for its arrays, and a call of one query takes a few. So ``tuple(...)`` of them crosses into the kernels, once built
-and kept, and the kernels name the parts again: ``layout = Layout(*layout)``.
+and reused, and the kernels name the arrays again: ``layout = Layout(*layout)``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 class SortedDocuments(NamedTuple):
     """The documents of all queries sorted by score, inside their levels and all together.
 
-    Places run over the levels of a query, best level first, as in `Layout`. Where only the order inside the levels was
-    asked for, ``predicted`` and ``places`` are empty.
+    Places are positions in the order of `Layout`: level by level, the best level of a query first. If only the order
+    inside the levels is needed, ``predicted`` and ``places`` are empty.
 
     Args:
         scores: Score at each place, descending inside each level.
@@ -41,7 +41,7 @@ class SortedDocuments(NamedTuple):
 
 
 def index_dtype(n: int) -> type[np.int32 | np.int64]:
-    """Return the type of numbers below n: half the memory to read where that will do."""
+    """Return the type of numbers below n: half the memory to read if 32 bits are enough."""
     return np.int32 if n <= np.iinfo(np.int32).max else np.int64
 
 
@@ -53,7 +53,7 @@ class Violations(NamedTuple):
 
     @classmethod
     def empty(cls, levels: Levels) -> Violations:
-        """Make room for the rankings of queries."""
+        """Allocate the rankings of queries."""
         n = len(levels.documents)
         return cls(np.empty(n, dtype=index_dtype(n)), np.zeros(len(levels.ordered)))
 
@@ -61,7 +61,7 @@ class Violations(NamedTuple):
 class Coefficients(NamedTuple):
     """The feature map: A over ranks, its scale per query, and the rank in y* by document.
 
-    ``ideal`` is empty where y* is the order of the places: by level, and inside a level by score.
+    ``ideal`` is empty if y* is the order of the places: by level, and inside a level by score.
     """
 
     profile: FloatArray
@@ -154,7 +154,7 @@ class ScoreOrder(NamedTuple):
 
 
 class Sorter:
-    """Sort the documents of queries by score, inside their levels and, unless that is not needed, all together.
+    """Sorts the documents of queries by score, inside their levels and, if needed, all together.
 
     The order changes little from one evaluation to the next, so each sort begins with the last order.
     """
@@ -166,13 +166,13 @@ class Sorter:
         kind = index_dtype(n)
         self._sort = sort_queries if all_together else sort_levels
         self._layout = tuple(levels.layout)
-        own = n if all_together else 0
+        size = n if all_together else 0
         self.sorted = SortedDocuments(
-            np.empty(n), levels.documents.astype(kind), np.empty(own, kind), np.empty(own, kind)
+            np.empty(n), levels.documents.astype(kind), np.empty(size, kind), np.empty(size, kind)
         )
-        self._order = tuple(ScoreOrder(levels.of_document.astype(kind), np.arange(own, dtype=kind)))
+        self._order = tuple(ScoreOrder(levels.of_document.astype(kind), np.arange(size, dtype=kind)))
         self._out = tuple(self.sorted)
-        self._room = PerThread(
+        self._buffers = PerThread(
             lambda: (np.empty(longest), np.empty(longest), np.empty(longest, kind), np.empty(longest, kind))
         )
 
@@ -183,5 +183,5 @@ class Sorter:
 
     def sort(self, scores: FloatArray, first: int, end: int) -> SortedDocuments:
         """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
-        self._sort(scores, self._layout, self._order, self._room(), self._out, first, end)
+        self._sort(scores, self._layout, self._order, self._buffers(), self._out, first, end)
         return self.sorted

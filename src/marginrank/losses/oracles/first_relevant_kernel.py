@@ -91,7 +91,7 @@ def _advantage(query, ordered, layout, coefficients, ranks):  # type: ignore[no-
 def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, first, end):  # type: ignore[no-untyped-def]
     """Rescale the slack of a loss with few values: take the best ranking for each of them, and the best of these.
 
-    Where only the first relevant document counts, the loss says how many irrelevant ones come before it; otherwise it
+    If only the first relevant document counts, the loss says how many irrelevant ones come before it; otherwise it
     says how many relevant documents are among the first k, each of them worth ``clusters.worth``.
     """
     ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
@@ -124,5 +124,5 @@ def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, fi
                 slacks.xi[query] = slack
                 for place in range(begin, stop):
                     reference = _ideal_rank(place, begin, ordered.documents, coefficients.ideal)
-                    slope = coefficients.scales[query] * (profile[ranks[place]] - profile[reference])
-                    slacks.gradient[ordered.documents[place]] = delta * slope
+                    coefficient = coefficients.scales[query] * (profile[ranks[place]] - profile[reference])
+                    slacks.gradient[ordered.documents[place]] = delta * coefficient

@@ -1,4 +1,4 @@
-"""The documents of queries arranged by level: what a measure can tell apart, best level first."""
+"""Grade levels: the documents of queries arranged by what a measure can tell apart, best level first."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
 class Layout(NamedTuple):
-    """Where queries and levels begin, as kernels take it.
+    """Offsets of queries and levels, for kernels.
 
-    Places run over all documents: first those of the first query, its best level first. Query q takes the places
+    Places number all documents: first those of the first query, its best level first. Query q has the places
     ``queries[q]:queries[q + 1]``, level ℓ the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
     ``of_query[q]:of_query[q + 1]``. Queries with more than one level are ``active``.
     """
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """Documents arranged by level: where the levels are, the document at each place, and the gain of each level."""
+    """Documents arranged by level: the layout, the document at each place, and the gain of each level."""
 
     layout: Layout
     documents: IntArray
@@ -38,17 +38,17 @@ class Levels:
 
     @property
     def queries(self) -> IntArray:
-        """Where the places of each query begin."""
+        """First place of each query, and the number of places."""
         return self.layout.queries
 
     @property
     def offsets(self) -> IntArray:
-        """Where the places of each level begin."""
+        """First place of each level, and the number of places."""
         return self.layout.offsets
 
     @property
     def of_query(self) -> IntArray:
-        """Where the levels of each query begin."""
+        """First level of each query, and the number of levels."""
         return self.layout.of_query
 
     @property
@@ -95,7 +95,7 @@ class Levels:
 
 
 def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
-    """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
+    """Arrange documents by what they are worth to a measure; gains are normalised if the measure is."""
     check_grades([measure], grades)
     worth = measure.worth(RankedGrades(grades, offsets, grades, offsets))
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

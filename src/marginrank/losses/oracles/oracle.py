@@ -123,8 +123,7 @@ def _for_two_levels(measure: Measure, feature_map: FeatureMap, longest: int) -> 
     if isinstance(feature_map, PartialOrder):
         if measure.sums_over_pairs:
             return PAIRS
-        one = np.array([1])
-        if measure.shares(one, _SMALLEST) is not None and _is_convex(measure.discounts(longest + 1)):
+        if measure.shares(np.array([1]), _SMALLEST) is not None and _is_convex(measure.discounts(longest + 1)):
             return INTERLEAVING
     return PATH if measure.credits(np.array([1]), np.array([0]), _SMALLEST) is not None else None
 
@@ -139,5 +138,5 @@ def _for_ranks(measure: Measure, feature_map: FeatureMap, n_levels: int, longest
 
 
 def _is_convex(discounts: FloatArray | None) -> bool:
-    """Tell whether each rank further down costs less than the one before."""
+    """Return whether each rank further down costs less than the one before."""
     return discounts is not None and bool(np.all(np.diff(discounts, n=2) >= 0.0))

@@ -35,9 +35,9 @@ def n_states(depth: int, n_levels: int) -> int:
 
 
 class States(NamedTuple):
-    """How many documents of each level are placed, one table after the other for every number of levels that occurs.
+    """How many documents of each level are placed, table by table for every number of levels that occurs.
 
-    ``tables[L]`` says where the rows for L levels begin. A row of ``successors`` holds the states with one more
+    ``tables[L]`` is the first row for L levels. A row of ``successors`` holds the states with one more
     document of each level, a row of ``predecessors`` those with one fewer, numbered inside their table.
     """
 
@@ -50,8 +50,8 @@ class States(NamedTuple):
 class RankSum(NamedTuple):
     """A sum over the first ranks under a feature map.
 
-    ``has_tail`` says whether A is not 0 at the ranks after them, ``slope`` is what a linear A falls
-    by from rank to rank, 0 if A is not linear; and ``rank_differences`` are those of `rank_differences`.
+    ``has_tail`` says whether A is not 0 at the ranks after them, ``slope`` is the fall of a linear A from rank
+    to rank, 0 if A is not linear; and ``falls`` are those of `rank_differences`.
     """
 
     discounts: FloatArray
@@ -64,7 +64,7 @@ class RankSum(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """Credits [i − 1, j] of all kinds of query, flat, and where the table of each query begins."""
+    """Credits [i − 1, j] of all kinds of query, flat, and the start of those of each query."""
 
     table: FloatArray
     starts: IntArray
@@ -98,23 +98,23 @@ def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArra
         for size in range(depth + 1)
         for chosen in combinations_with_replacement(range(n_levels), size)
     ]
-    number = {state: at for at, state in enumerate(states)}
+    number = {state: index for index, state in enumerate(states)}
     counts = np.zeros((len(states), width), dtype=np.int16)
     after, before = np.zeros((2, len(states), width), dtype=np.int32)
-    for at, state in enumerate(states):
-        counts[at, :n_levels] = state
+    for index, state in enumerate(states):
+        counts[index, :n_levels] = state
         for level in range(n_levels):
             more = number.get((*state[:level], state[level] + 1, *state[level + 1 :]))
             if more is not None:
-                after[at, level], before[more, level] = more, at
+                after[index, level], before[more, level] = more, index
     return counts, after, before
 
 
 def rank_differences(profile: FloatArray, discounts: FloatArray) -> FloatArray:
     """Return by how much A and D fall: three pairs (A(r) − A(t), D(r) − D(t)) for each rank r.
 
-    The first two have the least and the largest ratio D/A, over the ranks t > r that count and the first that does not,
-    where D is 0; the last is from the rank before r to r.
+    The first two have the smallest and the largest ratio D/A, over the ranks t > r that count and the first that does
+    not, where D is 0; the last is from the rank before r to r.
 
     >>> rank_differences(np.array([0.0, -2.0, -4.0, -6.0]), np.array([1.0, 0.75])).tolist()
     [[2.0, 0.25, 4.0, 1.0, 0.0, 0.0], [2.0, 0.75, 2.0, 0.75, 2.0, 0.25]]
@@ -127,8 +127,8 @@ def rank_differences(profile: FloatArray, discounts: FloatArray) -> FloatArray:
         falling = (a > 0.0) | (d > 0.0)
         if falling.any():
             angle = np.where(falling, np.arctan2(d, a), np.nan)
-            least, largest = np.nanargmin(angle), np.nanargmax(angle)
-            out[rank, :4] = a[least], d[least], a[largest], d[largest]
+            smallest, largest = np.nanargmin(angle), np.nanargmax(angle)
+            out[rank, :4] = a[smallest], d[smallest], a[largest], d[largest]
         if rank > 0:
             out[rank, 4:] = profile[rank - 1] - profile[rank], discounts[rank - 1] - discounts[rank]
     return out
@@ -150,8 +150,8 @@ def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
     )
     lattice = tuple(total), tuple(states)
 
-    def make_room() -> tuple[AnyArray, ...]:
-        room = MergeBuffers(
+    def make_buffers() -> tuple[AnyArray, ...]:
+        buffers = MergeBuffers(
             value=np.empty(n_states),
             came=np.zeros(n_states, dtype=np.int64),
             seen=np.empty(n_states, dtype=np.int64),
@@ -170,15 +170,15 @@ def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
             tails=np.empty((len(profile) + 1 if has_tail and not slope else 1, depth + 1)),
             order=np.empty(depth, dtype=np.int64),
         )
-        return tuple(room)
+        return tuple(buffers)
 
-    room = PerThread(make_room)
+    buffers = PerThread(make_buffers)
 
-    return lambda weights, *bounds: most_violated_merge(lists, layout, lattice, weights, room(), worst, *bounds)
+    return lambda weights, *bounds: most_violated_merge(lists, layout, lattice, weights, buffers(), worst, *bounds)
 
 
 def merge_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:
-    """Prepare for scores on a PyTorch device."""
+    """Prepare the loss for scores on a PyTorch device."""
     levels, depth = problem.levels, _depth(problem)
     discounts, query = problem.discounts[:depth], np.repeat(np.arange(len(levels.counts)), levels.counts)
     gains = np.zeros((len(levels.counts), levels.most))
@@ -228,10 +228,10 @@ def prepare_path(problem: ArgmaxProblem, ordered: SortedDocuments, violations: V
     """Prepare any credits of two levels: O(PN) after sorting, for P relevant and N irrelevant documents."""
     from marginrank.losses.oracles.rank_sums_kernel import most_violated_path  # noqa: PLC0415
 
-    scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    scores, layout, buffers = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     total = tuple(CreditSum(*tabulate_credits(problem), problem.profile, problem.scales))
 
-    return lambda weights, *bounds: most_violated_path(scores, layout, total, weights, room, *bounds)
+    return lambda weights, *bounds: most_violated_path(scores, layout, total, weights, buffers, *bounds)
 
 
 def tabulate_credits(problem: ArgmaxProblem) -> Credits:

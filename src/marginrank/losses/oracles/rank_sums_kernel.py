@@ -22,7 +22,7 @@ from marginrank.losses.oracles.rank_sums import CreditSum, RankSum, States
 from marginrank.runtime.kernels import njit
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-#: Relative error of what is compared, with room to spare.
+#: Relative error of what is compared, with a safety factor.
 ROUNDING = 1e-12
 
 
@@ -35,7 +35,7 @@ class MergeTable(NamedTuple):
 
 
 class MergeList(NamedTuple):
-    """What is ranked: scores by place, where levels start, discounts, how many ranks count, the fall of a linear A."""
+    """The list of a query: scores by place, first place of each level, discounts, depth, and the fall of a linear A."""
 
     scores: FloatArray
     starts: IntArray
@@ -88,7 +88,7 @@ class MergeBuffers(NamedTuple):
 
 @njit()
 def _scale_falls(total, scale, n, score, gain, falls):  # type: ignore[no-untyped-def]
-    """Write the falls of a list of n documents, with room for the rounding of scores and gains up to those given."""
+    """Write the falls of a list of n documents, with a margin for the rounding of scores and gains up to these."""
     unscaled, profile, discounts = total.falls, total.profile, total.discounts
     for rank in range(len(falls)):
         for at in range(6):
@@ -105,13 +105,13 @@ def _scale_falls(total, scale, n, score, gain, falls):  # type: ignore[no-untype
 
 
 @njit()
-def _tabulate(own, by_score, room):  # type: ignore[no-untyped-def]
+def _tabulate(ranked, by_score, buffers):  # type: ignore[no-untyped-def]
     """Prepare for a linear profile: what it costs to place each document first, and what is above it.
 
-    A document that moves to the front by itself costs slope·Σ (score of a document above it − its own).
+    A document that moves to the front by itself costs slope·Σ (score of a document above it − its score).
     """
-    scores, starts, depth, passed = own.scores, own.starts, own.depth, room.passed
-    sums, costs, above = room.sums, room.costs, room.above
+    scores, starts, depth, passed = ranked.scores, ranked.starts, ranked.depth, buffers.passed
+    sums, costs, above = buffers.sums, buffers.costs, buffers.above
     n_levels, total, left = len(starts) - 1, 0.0, 0
     for level in range(n_levels):
         passed[level], sums[level, 0] = 0, 0.0
@@ -123,7 +123,7 @@ def _tabulate(own, by_score, room):  # type: ignore[no-untyped-def]
             level += place >= starts[other]
         score, i = scores[place], passed[level]
         if i < depth:
-            costs[level, i] = own.slope * (total - m * score)
+            costs[level, i] = ranked.slope * (total - m * score)
             sums[level, i + 1] = sums[level, i] + score
             for other in range(n_levels):
                 above[level, i, other] = passed[other]
@@ -135,7 +135,7 @@ def _tabulate(own, by_score, room):  # type: ignore[no-untyped-def]
 
 @njit()
 def _overtaking(level, n_levels, counts, state, score, slope, tables):  # type: ignore[no-untyped-def]
-    """What it costs to place the next document of a level where those of a state are no longer overtaken."""
+    """Return the cost of placing the next document of a level if those of a state are no longer overtaken."""
     above, sums, costs = tables
     i, saved = counts[state, level], 0.0
     for other in range(n_levels):
@@ -145,17 +145,17 @@ def _overtaking(level, n_levels, counts, state, score, slope, tables):  # type: 
 
 
 @njit()
-def _go_greedily(own, states, room):  # type: ignore[no-untyped-def]
+def _place_greedily(ranked, states, buffers):  # type: ignore[no-untyped-def]
     """Place the document that costs least, rank by rank, and return the sum: the best one is no less."""
-    tables, counts, successors = (room.above, room.sums, room.costs), states.counts, states.successors
-    scores, starts, discounts, gains = own.scores, own.starts, own.discounts, room.gains
+    tables, counts, successors = (buffers.above, buffers.sums, buffers.costs), states.counts, states.successors
+    scores, starts, discounts, gains = ranked.scores, ranked.starts, ranked.discounts, buffers.gains
     state, total, n_levels = 0, 0.0, len(starts) - 1
-    for rank in range(own.depth):
+    for rank in range(ranked.depth):
         best, most = 0, -np.inf
         for level in range(n_levels):
             place = starts[level] + counts[state, level]
             if place < starts[level + 1]:
-                cost = _overtaking(level, n_levels, counts, state, scores[place], own.slope, tables)
+                cost = _overtaking(level, n_levels, counts, state, scores[place], ranked.slope, tables)
                 value = -cost - discounts[rank] * gains[level]
                 if value > most:
                     best, most = level, value
@@ -198,18 +198,30 @@ def _tail(counts, state, n_levels, positions, order, tails):  # type: ignore[no-
 
 
 @njit()
-def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-def]
+def _best_merge(query, ranked, enough, states, buffers):  # type: ignore[no-untyped-def]
     """Reach the states that some best ranking passes through, up to the last rank that counts; return their number.
 
-    ``room.reached`` has them, and ``room.came`` tells how they were reached. With a ``slope``, the sums have the ranks
-    after them in them, and those that do not come to ``enough`` are left out.
+    ``buffers.reached`` has them, and ``buffers.came`` tells how they were reached. With a ``slope``, the sums have the
+    ranks after them in them, and those that do not come to ``enough`` are left out.
     """
-    value, came, falls, heads, free = room.value, room.came, room.falls, room.heads, room.free
-    reached, following, gains, seen, profile = room.reached, room.following, room.gains, room.seen, room.profile
-    tables, counts, successors = (room.above, room.sums, room.costs), states.counts, states.successors
-    scores, starts, discounts, slope, n_levels = own.scores, own.starts, own.discounts, own.slope, len(own.starts) - 1
+    value, came, falls, heads, free = buffers.value, buffers.came, buffers.falls, buffers.heads, buffers.free
+    reached, following, gains, seen, profile = (
+        buffers.reached,
+        buffers.following,
+        buffers.gains,
+        buffers.seen,
+        buffers.profile,
+    )
+    tables, counts, successors = (buffers.above, buffers.sums, buffers.costs), states.counts, states.successors
+    scores, starts, discounts, slope, n_levels = (
+        ranked.scores,
+        ranked.starts,
+        ranked.discounts,
+        ranked.slope,
+        len(ranked.starts) - 1,
+    )
     value[0], reached[0], n_reached = 0.0, 0, 1
-    for rank in range(own.depth):
+    for rank in range(ranked.depth):
         a, d, n_following = profile[rank], discounts[rank], 0
         enough += d * gains[n_levels - 1]
         least_a, least_d, most_a, most_d = falls[rank, 0], falls[rank, 1], falls[rank, 2], falls[rank, 3]
@@ -262,20 +274,20 @@ def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-de
 
 
 @njit()
-def most_violated_merge(ordered, layout, lattice, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
+def most_violated_merge(ordered, layout, lattice, weights, buffers, violations, first, end):  # type: ignore[no-untyped-def]
     """Sum over the first ranks: merge the sorted levels by dynamic programming, then the rest in score order.
 
     ``lattice`` is what is summed, and the states.
     """
-    ordered, layout, room, violations = (
+    ordered, layout, buffers, violations = (
         SortedDocuments(*ordered),
         Layout(*layout),
-        MergeBuffers(*room),
+        MergeBuffers(*buffers),
         Violations(*violations),
     )
     total, states = RankSum(*lattice[0]), States(*lattice[1])
     scores, ranks = ordered.scores, violations.ranks
-    gains, scaled, positions, seen = room.gains, room.profile, room.positions, room.seen
+    gains, scaled, positions, seen = buffers.gains, buffers.profile, buffers.positions, buffers.seen
     level_gains, profile, discounts = total.gains, total.profile, total.discounts
     for state in range(len(seen)):
         seen[state] = -1
@@ -294,13 +306,13 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
             scaled[rank] = scale * profile[rank]
             ranks[begin + rank] = -1
         largest = max(abs(scores[by_score[0]]), abs(scores[by_score[n - 1]]))
-        _scale_falls(total, scale, n, largest, gains[0], room.falls)
-        own = MergeList(scores, starts, discounts, depth, scale * total.slope)
-        enough, tails = -np.inf, room.tails[:1]
-        if own.slope > 0.0:
-            _tabulate(own, by_score, room)
-            enough = _go_greedily(own, table, room)
-            enough -= ROUNDING * (abs(enough) + own.slope * n * depth * largest)
+        _scale_falls(total, scale, n, largest, gains[0], buffers.falls)
+        ranked = MergeList(scores, starts, discounts, depth, scale * total.slope)
+        enough, tails = -np.inf, buffers.tails[:1]
+        if ranked.slope > 0.0:
+            _tabulate(ranked, by_score, buffers)
+            enough = _place_greedily(ranked, table, buffers)
+            enough -= ROUNDING * (abs(enough) + ranked.slope * n * depth * largest)
             for rank in range(depth):
                 enough -= discounts[rank] * gains[n_levels - 1]
         elif total.has_tail and depth < n:
@@ -309,10 +321,10 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
                 for i in range(min(depth, starts[level + 1] - starts[level])):
                     positions[level, i] = predicted[starts[level] + i]
                     furthest = max(furthest, positions[level, i])
-            tails = room.tails[: furthest + 2]
+            tails = buffers.tails[: furthest + 2]
             _tail_sums(scores, by_score, scaled[:n], depth, tails)
-        n_reached = _best_merge(query, own, enough, table, room)
-        reached, values, counts, order = room.reached, room.value, table.counts, room.order
+        n_reached = _best_merge(query, ranked, enough, table, buffers)
+        reached, values, counts, order = buffers.reached, buffers.value, table.counts, buffers.order
         best, most = reached[0], -np.inf
         for at in range(n_reached):
             value = values[reached[at]]
@@ -320,14 +332,14 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
                 value += _tail(counts, reached[at], n_levels, positions, order, tails)
             if value > most:
                 best, most = reached[at], value
-        violations.deltas[query] = _read_off(best, own, table, room, by_score, ranks)
+        violations.deltas[query] = _read_ranking(best, ranked, table, buffers, by_score, ranks)
 
 
 @njit()
-def _read_off(state, own, states, room, by_score, ranks):  # type: ignore[no-untyped-def]
+def _read_ranking(state, ranked, states, buffers, by_score, ranks):  # type: ignore[no-untyped-def]
     """Rank the documents of the last state as they were placed and the others by score; return weight·Δ."""
-    delta, rank, starts, discounts, depth = 0.0, 0, own.starts, own.discounts, own.depth
-    gains, came, counts, predecessors = room.gains, room.came, states.counts, states.predecessors
+    delta, rank, starts, discounts, depth = 0.0, 0, ranked.starts, ranked.discounts, ranked.depth
+    gains, came, counts, predecessors = buffers.gains, buffers.came, states.counts, states.predecessors
     for level in range(len(starts) - 1):
         for _ in range(min(starts[level + 1] - starts[level], depth - rank)):
             delta += discounts[rank] * gains[level]

@@ -1,7 +1,7 @@
 """Slack rescaling, exactly: the largest product of loss and margin over all ways to merge sorted levels.
 
 A state says how many documents of each level are placed. Both the loss Δ and the margin 1 + (a(y) − a(y*))·s are sums
-of steps from state to state, and where both are positive their product rises in both. So of the ways to reach a state
+of steps from state to state, and if both are positive their product rises in both. So of the ways to reach a state
 only those matter that no other beats in both sums, and of these only those that could still end above the best product
 known. What a way can still reach is bounded by the best ends for the loss, for the margin, and for the weighted sum of
 both that touches the hull of all rankings where the product peaks: λx + y ≤ b leaves xy ≤ b²/4λ.
@@ -31,7 +31,7 @@ class FrontierLattice(NamedTuple):
 
     #: Documents of each level that are placed in each state.
     counts: Any
-    #: States by the number of documents placed, and where each number begins.
+    #: States by the number of documents placed, and the first of each number.
     order: IntArray
     layers: IntArray
     strides: IntArray
@@ -168,8 +168,8 @@ def _largest_product(most_loss, most_margin, weighted, weight):  # type: ignore[
 def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends, path):  # type: ignore[no-untyped-def]
     """Find the edge of the hull of (loss, margin) at which the product peaks.
 
-    Gives the largest product at a corner, whose ``path`` is kept, and the weight of the loss for which the sum with the
-    margin bounds products best; ``ends`` has the best ends for that weight.
+    Returns the largest product at a corner, whose ``path`` is stored, and the weight of the loss for which the sum with
+    the margin bounds products best; ``ends`` has the best ends for that weight.
     """
     most_loss, most_margin = start_loss + ends_loss[0], start_margin + ends_margin[0]
     corner = np.empty_like(path)
@@ -187,10 +187,10 @@ def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends
                 path[rank] = corner[rank]
     weight = scale
     for _ in range(EDGES):
-        rise, run = sides[0, 1] - sides[1, 1], sides[1, 0] - sides[0, 0]
-        if run <= 0.0 or rise <= 0.0:
+        rise, width = sides[0, 1] - sides[1, 1], sides[1, 0] - sides[0, 0]
+        if width <= 0.0 or rise <= 0.0:
             break
-        weight = rise / run
+        weight = rise / width
         _best_ends(lattice, weight, 1.0, ends)
         loss, margin = _follow(lattice, weight, ends, corner)
         loss, margin = start_loss + loss, start_margin + margin
@@ -347,9 +347,9 @@ def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):
             lost += lattice.losses[state, path[rank]]
             state += lattice.strides[path[rank]]
         for place in range(begin, stop):
-            slope = scale * (task.profile[ranks[place - begin]] - ideal[place - begin])
-            slack += slope * ranked.scores[place]
-            gradient[ranked.documents[place]] = lost * slope
+            coefficient = scale * (task.profile[ranks[place - begin]] - ideal[place - begin])
+            slack += coefficient * ranked.scores[place]
+            gradient[ranked.documents[place]] = lost * coefficient
         xi[query] = lost * slack
 
 

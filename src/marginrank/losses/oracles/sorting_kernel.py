@@ -8,8 +8,8 @@ from marginrank.runtime.kernels import njit
 
 #: Insertion sort gives up, for a merge sort, after this many moves per document.
 MOVES_PER_DOCUMENT = 3
-#: Length of the runs that the merge sort begins with.
-RUN = 16
+#: Length of the blocks that the merge sort begins with.
+BLOCK = 16
 
 
 @njit()
@@ -41,7 +41,7 @@ def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-unt
 
 @njit()
 def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type: ignore[no-untyped-def]
-    """Merge neighbouring runs of a width, from one pair of arrays into another.
+    """Merge neighbouring sorted blocks of a width, from one pair of arrays into another.
 
     The inner loop chooses without branching: which of two random numbers is larger cannot be predicted.
     """
@@ -68,11 +68,11 @@ def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type:
 
 @njit()
 def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: ignore[no-untyped-def]
-    """Sort short runs, then merge them, to and fro between two pairs of arrays."""
+    """Sort short blocks, then merge them, back and forth between two pairs of arrays."""
     n = len(keys)
-    for run in range(0, n, RUN):
-        _insertion_sort(keys[run : run + RUN], documents[run : run + RUN], levels, RUN * RUN)
-    width, away = min(RUN, n), False
+    for block in range(0, n, BLOCK):
+        _insertion_sort(keys[block : block + BLOCK], documents[block : block + BLOCK], levels, BLOCK * BLOCK)
+    width, away = min(BLOCK, n), False
     while width < n:
         _merge_runs(keys, documents, levels, width, other_keys, other_documents)
         keys, other_keys = other_keys, keys
@@ -85,7 +85,7 @@ def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: 
 
 @njit()
 def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
-    """Tell whether more than one in eight neighbours are in the wrong order."""
+    """Return whether more than one in eight neighbours are in the wrong order."""
     wrong = 0
     for place in range(len(keys) - 1):
         wrong += keys[place] < keys[place + 1]
@@ -93,24 +93,24 @@ def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def _sort(keys, documents, levels, room):  # type: ignore[no-untyped-def]
+def _sort(keys, documents, levels, buffers):  # type: ignore[no-untyped-def]
     """Sort in place, from an order that is often nearly right."""
     n = len(keys)
     if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, MOVES_PER_DOCUMENT * n):
-        _merge_sort(keys, documents, levels, room[1][:n], room[2][:n])
+        _merge_sort(keys, documents, levels, buffers[1][:n], buffers[2][:n])
 
 
 @njit()
-def _sort_level(scores, start, stop, levels, room, out):  # type: ignore[no-untyped-def]
+def _sort_level(scores, start, stop, levels, buffers, out):  # type: ignore[no-untyped-def]
     """Sort the documents at the places of one level by score."""
     keys, documents = out.scores[start:stop], out.documents[start:stop]
     for place in range(stop - start):
         keys[place] = scores[documents[place]]
-    _sort(keys, documents, levels, room)
+    _sort(keys, documents, levels, buffers)
 
 
 @njit()
-def sort_levels(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
+def sort_levels(scores, layout, order, buffers, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score inside their levels.
 
     The arguments are those of `sort_queries`, but for the documents by score.
@@ -118,18 +118,18 @@ def sort_levels(scores, layout, order, room, out, first, end):  # type: ignore[n
     layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
     offsets, levels = layout.offsets, order.levels
     for level in range(layout.of_query[first], layout.of_query[end]):
-        _sort_level(scores, offsets[level], offsets[level + 1], levels, room, out)
+        _sort_level(scores, offsets[level], offsets[level + 1], levels, buffers, out)
 
 
 @njit()
-def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
+def sort_queries(scores, layout, order, buffers, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
     Args:
         scores: By document.
-        layout: Where queries and levels begin.
+        layout: Offsets of queries and levels.
         order: Level of each document, and documents by score, in and out: the last order is often nearly right.
-        room: Work arrays for the longest query: two of scores, two of documents.
+        buffers: Work arrays for the longest query: two of scores, two of documents.
         out: The sorted documents.
         first: First query.
         end: The query after the last.
@@ -137,13 +137,13 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
     layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
     queries, of_query, offsets, levels = layout.queries, layout.of_query, layout.offsets, order.levels
     sorted_scores, sorted_documents, predicted, places = out.scores, out.documents, out.predicted, out.places
-    buffer, heads = room[0], room[3]
+    buffer, heads = buffers[0], buffers[3]
     for query in range(first, end):
         start, n = queries[query], queries[query + 1] - queries[query]
         keys, documents = buffer[:n], order.documents[start : start + n]
         for rank in range(n):
             keys[rank] = scores[documents[rank]]
-        _sort(keys, documents, levels, room)
+        _sort(keys, documents, levels, buffers)
         low = of_query[query]
         for level in range(of_query[query + 1] - low):
             heads[level] = offsets[low + level]
@@ -181,7 +181,7 @@ def losses_and_gradients(ordered, layout, coefficients, violations, tight, slack
                 reference = ordered.predicted[place]
             elif len(ideal) > 0:
                 reference = ideal[document]
-            slope = scale * (profile[violations.ranks[place]] - profile[reference])
-            slacks.gradient[document] = slope
-            total += slope * ordered.scores[place]
+            coefficient = scale * (profile[violations.ranks[place]] - profile[reference])
+            slacks.gradient[document] = coefficient
+            total += coefficient * ordered.scores[place]
         slacks.xi[query] = max(total, 0.0)

@@ -1,4 +1,4 @@
-"""Two levels under φpo in PyTorch: every irrelevant document is placed on its own."""
+"""Average precision, and other measures with two levels, under φpo in PyTorch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TorchInterleaving(TorchLoss):
 
     Args:
         device: The device.
-        offsets: Where each query begins and the last ends.
+        offsets: Start of each query, and end of the last.
         n_relevant: Relevant documents of each query; −1 if it has no others, or none.
         levels: 0 for relevant documents, 1 for the others.
         shares: Share of the documents, relevant ones first.

@@ -12,7 +12,7 @@ from marginrank.typing import IntArray
 
 
 class QuerySubset(NamedTuple):
-    """Some of the queries of a loss: their numbers, their documents, and where each begins among these."""
+    """Some of the queries of a loss: their numbers, their documents, and their offsets in these."""
 
     queries: Any
     documents: Any
@@ -28,7 +28,7 @@ class TorchLoss(ABC):
 
     Args:
         device: The device.
-        offsets: Where each query begins and the last ends.
+        offsets: Start of each query, and end of the last.
     """
 
     device: Device

@@ -41,7 +41,7 @@ class TorchPairHinges(TorchLoss):
 
     Args:
         device: The device.
-        offsets: Where each query begins and the last ends.
+        offsets: Start of each query, and end of the last.
         levels: Level of each document, the best being 0.
         heights: What is taken from each score to give v.
         margins: Margin of each query.

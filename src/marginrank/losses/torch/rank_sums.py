@@ -11,7 +11,7 @@ import numpy as np
 from marginrank.losses.torch.base import QuerySubset, TorchLoss
 from marginrank.typing import BoolArray, IntArray
 
-#: Relative error of numbers that are compared, with room to spare.
+#: Relative error of numbers that are compared, with a safety factor.
 _ROUNDING: Final = 1e-12
 #: Most states of all queries that are worked on together: 1 GB of values.
 _MOST_STATES: Final = 1 << 27
@@ -55,7 +55,7 @@ class TorchRankSums(TorchLoss):
 
     Args:
         device: The device.
-        offsets: Where each query begins and the last ends.
+        offsets: Start of each query, and end of the last.
         active: Whether each query has documents that the measure can tell apart.
         scales: Scale of the feature map, by query.
         gains: Gain of each level over the scale, as queries × levels.
@@ -227,7 +227,7 @@ class TorchRankSums(TorchLoss):
 
     @cached_property
     def _batches(self) -> list[Any]:
-        """Queries that count, as many together as there is room for."""
+        """Queries that count, as many together as fit in memory."""
         return list(self.device.tensor(np.flatnonzero(self.active)).split(max(1, _MOST_STATES // len(self._states_at))))
 
     @cached_property

@@ -14,7 +14,7 @@ class TorchSoftmax(TorchLoss):
 
     Args:
         device: The device.
-        offsets: Where each query begins and the last ends.
+        offsets: Start of each query, and end of the last.
         target: The distribution; 0 for all documents of queries that do not count.
         constant: What −log P_s of each document is added to.
         counted: 1 for documents of queries that count, else 0.

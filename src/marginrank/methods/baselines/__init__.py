@@ -1,1 +1,1 @@
-"""Methods that the papers compare with and that minimise no loss of this package."""
+"""Baselines of the papers, which minimise no loss of this package."""

@@ -1,4 +1,4 @@
-"""Baselines: methods that are trained in their own way, without a loss or a solver of this package."""
+"""Base classes of baselines, which have their own training instead of a loss and a solver of this package."""
 
 from __future__ import annotations
 
@@ -25,55 +25,55 @@ from marginrank.training.loss_minimizer import NO_ORDER, Fit
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan
 from marginrank.training.query_weighting import ordered_queries, weighted
 from marginrank.training.staged import StageSelection, keep_best
-from marginrank.training.trainer import make_model
+from marginrank.training.trainer import make_models
 from marginrank.typing import Features, FloatArray, IntArray
 
-#: Maximum number of grades that are taken for classes.
-_MOST_CLASSES: Final = 64
+#: Maximum number of grades that are treated as classes.
+_MAX_CLASSES: Final = 64
 
 
 @dataclass(frozen=True)
 class Baseline(OptionObject, ABC):
-    """A method that is trained in its own way, without a loss of this package; there is no gap, and no certificate.
+    """A method with its own training instead of a loss of this package; there is no gap, and no certificate.
 
-    A subclass is a frozen dataclass of its options in a module of this folder: `Ranker` takes it as it is, by its
-    spelling such as ``rankboost(rounds=50)``, or by the names in the ``PRESETS`` of the module.
+    A subclass is a frozen dataclass of its options in a module of this folder. `Ranker` takes an instance, its spelling
+    such as ``rankboost(rounds=50)``, or a name in the ``PRESETS`` of the module.
     """
 
     family = "baseline"
     example = "rankboost or rankboost(rounds=50)"
     #: Whether it has a C.
     takes_C: ClassVar[bool] = False  # noqa: N815
-    #: The measure that it is judged by.
-    judged_by: ClassVar[str] = "ndcg"
+    #: The measure that it is evaluated with.
+    default_criterion: ClassVar[str] = "ndcg"
     takes_nan: ClassVar[bool] = False
     takes_sparse: ClassVar[bool] = False
-    #: Whether it is trained for the ranker's scorer.
+    #: Whether it uses the ranker's scorer.
     takes_scorer: ClassVar[bool] = False
     #: Whether scores change with the scale of the features.
     scale_matters: ClassVar[bool] = True
-    #: Whether all rounds are trained before the first stage; it then looks at the deadline itself.
+    #: Whether all rounds are trained before the first stage; the baseline then checks the deadline.
     at_once: ClassVar[bool] = False
     #: Whether queries can be weighted.
     takes_weights: ClassVar[bool] = False
-    #: Whether it draws at random.
+    #: Whether it is randomised.
     draws: ClassVar[bool] = False
-    # On the validation parts of MQ2008, RankBoost and LambdaRank reach the best of 300 rounds with 50 in all ten fits,
-    # with 10 in four of them: rounds are small steps, and the measure is flat for long.
-    #: Rounds without an improvement on validation queries after which training stops, unless `Ranker` is told.
+    # On the validation folds of MQ2008, RankBoost and LambdaRank reach the best of 300 rounds with 50 in all ten fits,
+    # with 10 in four of them: rounds are small steps, and the measure is flat for many rounds.
+    #: Default number of rounds without improvement on validation queries after which training stops.
     patience: ClassVar[int] = 50
 
     @abstractmethod
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:
-        """Train, a round at a time; the last stage is the result."""
+        """Train and yield a stage per round; the last stage is the result."""
 
     @property
     def criterion(self) -> str:
-        """The measure that the method is judged by."""
-        return self.judged_by
+        """The measure that the method is evaluated with."""
+        return self.default_criterion
 
     @property
-    def own_scaling(self) -> str | None:
+    def fixed_scaling(self) -> str | None:
         """The scaling that is part of the method, by name."""
         return None
 
@@ -98,45 +98,46 @@ class Baseline(OptionObject, ABC):
         scaling = self.scale(plan, in_canonical_order(in_memory(queries, plan.label)))
         ready = weighted(scaling.queries, plan.weighting)
         self.check(plan, ready)
-        models: list[Model] = []
+        fits: list[tuple[Form, Fit]] = []
         for C in context.Cs:
-            if models and not self.takes_C:
-                models.append(replace(models[0], solution=replace(models[0].solution, C=C)))
+            if fits and not self.takes_C:
+                form, fit = fits[0]
+                fits.append((form, replace(fit, solution=replace(fit.solution, C=C))))
                 continue
             selection = StageSelection.of(plan, scaling, context, self.patience)
             limits = StageLimits(C, deadline.at, plan.seed, plan.n_jobs)
             stages = self.stages(plan, ready, limits)
-            kept, solution = keep_best(stages, limits, selection, plan.label, end="stationary", at_once=self.at_once)
-            models.append(make_model(plan, queries, scaling, kept.form, Fit(solution)))
-        return models
+            stage, solution = keep_best(stages, limits, selection, plan.label, end="stationary", at_once=self.at_once)
+            fits.append((stage.form, Fit(solution)))
+        return make_models(plan, queries, scaling, fits)
 
     def before_scaling(self, plan: Plan, X: Features) -> Features:  # noqa: ARG002
         """Return the features to scale."""
         return X
 
     def scale(self, plan: Plan, queries: Queries) -> FittedScaling[Queries]:
-        """Scale the features: by the scaling of the method, if it has one, otherwise as the plan says."""
+        """Scale the features with the scaling of the method, if it has one, otherwise with that of the plan."""
         before = partial(self.before_scaling, plan)
-        if self.own_scaling is None:
+        if self.fixed_scaling is None:
             return scale(queries, plan.scaling, matters=self.scale_matters, before=before)
-        if plan.scaling not in ("auto", None, self.own_scaling):
-            raise ValueError(f"{plan.label} has its own scaling, {self.own_scaling!r}; leave out scaling")
-        return scale(queries, self.own_scaling, before=before)
+        if plan.scaling not in ("auto", None, self.fixed_scaling):
+            raise ValueError(f"{plan.label} has its own scaling, {self.fixed_scaling!r}; leave out scaling")
+        return scale(queries, self.fixed_scaling, before=before)
 
 
 @dataclass(frozen=True)
 class LinearBaseline(Baseline):
-    """A baseline that learns weights of features, or of the thresholds that they exceed."""
+    """A baseline that learns weights of features, or of indicators that features exceed thresholds."""
 
     takes_sparse: ClassVar[bool] = True
     takes_scorer: ClassVar[bool] = True
 
     @abstractmethod
     def weights(self, X: Features, queries: Queries, limits: StageLimits) -> Iterator[tuple[FloatArray, float]]:
-        """Return weights of the columns of X and the objective, a round at a time."""
+        """Yield the weights of the columns of X and the objective after each round."""
 
-    def own_bins(self, n_features: int) -> AdditiveForm | None:  # noqa: ARG002
-        """Thresholds that are part of the method."""
+    def fixed_bins(self, n_features: int) -> AdditiveForm | None:  # noqa: ARG002
+        """Return the thresholds that are part of the method."""
         return None
 
     def capabilities(self, plan: Plan) -> Capabilities:
@@ -148,14 +149,14 @@ class LinearBaseline(Baseline):
         return plan.scorer.before_scaling(X)
 
     def scale(self, plan: Plan, queries: Queries) -> FittedScaling[Queries]:
-        """Scale the features, unless the scorer has no use for it."""
-        if self.own_scaling is None and plan.scaling == "auto" and not plan.scorer.scale_matters:
+        """Scale the features, unless the scorer does not depend on their scale."""
+        if self.fixed_scaling is None and plan.scaling == "auto" and not plan.scorer.scale_matters:
             return scale(queries, None, matters=False)
         return super().scale(plan, queries)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:
         """Train on the features, or on their indicators."""
-        form = self.own_bins(queries.n_features)
+        form = self.fixed_bins(queries.n_features)
         if isinstance(plan.scorer, Additive):
             if form is not None:
                 raise ParameterError(
@@ -182,25 +183,25 @@ def check_rounds(rounds: int, name: str = "rounds") -> None:
 
 
 def document_weights(queries: Queries) -> FloatArray:
-    """Return the weight of each document: that of its query, all together 1.
+    """Return the weight of each document: that of its query, normalised to the sum 1.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1], query_weights=[1.0, 2.0])
     >>> document_weights(queries).tolist()
     [0.25, 0.25, 0.5]
     """
-    own = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
-    weights = np.repeat(own, queries.lengths)
+    by_query = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+    weights = np.repeat(by_query, queries.lengths)
     return np.asarray(weights / weights.sum())
 
 
 def grade_classes(queries: Queries) -> tuple[FloatArray, IntArray]:
-    """Return the grades that occur, the lowest first, and which of them each document has.
+    """Return the distinct grades in increasing order, and the index of each document's grade.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [4, 0, 4], group=[3])
     >>> [part.tolist() for part in grade_classes(queries)]
     [[0.0, 4.0], [1, 0, 1]]
     """
     grades, classes = np.unique(queries.grades, return_inverse=True)
-    if len(grades) > _MOST_CLASSES:
-        raise DataError(f"there are {len(grades)} different grades; a class for each is for at most {_MOST_CLASSES}")
+    if len(grades) > _MAX_CLASSES:
+        raise DataError(f"there are {len(grades)} different grades; a class for each is for at most {_MAX_CLASSES}")
     return grades, classes.astype(np.int64)

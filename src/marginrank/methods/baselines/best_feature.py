@@ -13,6 +13,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.scorers.linear.form import LinearForm
 from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.training.plan import Plan
@@ -21,11 +22,11 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class BestFeature(Baseline):
-    """Ranks by one feature, up or down: the one with the highest mean of a measure on the training queries.
+    """The single feature, increasing or decreasing, with the highest mean of a measure on the training queries.
 
-    Stands for BM25 and the like where one of the features is such a score, and for the best base function of Yue et al.
-    (SIGIR 2007) §5.1. The weights are 0 but for one, which is 1 or −1. Of equally good ones the first is taken, and up
-    before down. The objective is 1 − the mean.
+    This is BM25 or the like if one of the features is such a score, and the best base function of Yue et al. (SIGIR
+    2007) §5.1. All weights are 0 except one, which is 1 or −1. Ties go to the first feature, and to increasing. The
+    objective is 1 − the mean.
 
     Args:
         measure: The measure.
@@ -34,15 +35,15 @@ class BestFeature(Baseline):
     name = "best-feature"
     takes_weights: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
-    measure: str = "ap"
+    measure: str = DEFAULT_MEASURE
 
     @property
     def criterion(self) -> str:
-        """The measure that decides."""
+        """The measure that selects the feature."""
         return self.measure
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:
-        """Try all features in both directions, until time is up."""
+        """Evaluate all features in both directions, until the deadline."""
         means: list[float] = []
         for column in np.asarray(queries.dense()).T:
             if means and limits.late:

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
+from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.kernel.form import KernelForm, Rbf
 from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.training.plan import Plan
 from marginrank.typing import FloatArray
 
-#: Most documents: training takes the cube of their number, and a model keeps them all.
-MOST_DOCUMENTS: Final = 10_000
+#: Training time grows with the cube of the number of documents, and the model contains them all.
+MAX_DOCUMENTS: Final = 10_000
 _LARGEST_GRADE: Final = 1e100
 
 
@@ -31,11 +31,11 @@ class GaussianProcess(Baseline):
 
     The kernel is a·exp(−‖x − z‖² / 2ℓ²), with noise of variance b: the score is the posterior mean of the grade, less
     the mean grade. a, ℓ and b maximise the marginal likelihood of at most ``sample`` documents, drawn at random; the
-    weights of all documents then follow from these, or where a time limit does not allow for them, those of the sample.
+    weights of all documents then follow from these; if the time limit is too short for that, those of the sample.
     The objective is −log marginal likelihood per document.
 
     Args:
-        sample: Most documents that a, ℓ and b are learned from.
+        sample: Maximum number of documents that a, ℓ and b are learned from.
     """
 
     name = "gp-regression"
@@ -43,11 +43,11 @@ class GaussianProcess(Baseline):
     sample: int = 1000
 
     def check(self, plan: Plan, queries: Queries) -> None:
-        """Refuse more documents than it takes."""
+        """Refuse more documents than can be trained on."""
         super().check(plan, queries)
-        if queries.n_documents > MOST_DOCUMENTS:
+        if queries.n_documents > MAX_DOCUMENTS:
             raise DataError(
-                f"{queries.n_documents:,} documents; a Gaussian process takes at most {MOST_DOCUMENTS:,}, use fewer"
+                f"{queries.n_documents:,} documents; a Gaussian process takes at most {MAX_DOCUMENTS:,}, use fewer"
             )
         if queries.grades.max() > _LARGEST_GRADE:
             raise NumericalError(f"grade {queries.grades.max():g} cannot be squared; rescale the features, or grades")
@@ -57,11 +57,10 @@ class GaussianProcess(Baseline):
         X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
         rng = np.random.default_rng(plan.seed)
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
-        # More threads would change the last digits.
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             search = _TimedLBFGS(limits)
             learned = _regressor(None, search).fit(X[drawn], y[drawn]).kernel_
-            # One step of the search takes about as long as the same number of documents takes here.
+            # One step of the search takes about as long as solving for as many documents.
             if search.seconds * (len(y) / len(drawn)) ** 3 > limits.seconds_left:
                 X, y = X[drawn], y[drawn]
             fitted = _regressor(learned, None).fit(X, y)
@@ -71,11 +70,11 @@ class GaussianProcess(Baseline):
 
 
 class _TimedLBFGS:
-    """L-BFGS that ends at a deadline, as scikit-learn takes optimisers."""
+    """L-BFGS with a deadline, as an optimiser of scikit-learn."""
 
     def __init__(self, limits: StageLimits) -> None:
         self._limits = limits
-        #: What the last step took.
+        #: Duration of the last step.
         self.seconds = 0.0
 
     def __call__(self, objective: Any, start: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
@@ -83,19 +82,19 @@ class _TimedLBFGS:
 
         best: tuple[float, FloatArray] = np.inf, start
 
-        def watched(theta: FloatArray) -> tuple[float, FloatArray]:
+        def timed(theta: FloatArray) -> tuple[float, FloatArray]:
             nonlocal best
             if np.isfinite(best[0]) and self._limits.late:
                 raise StopIteration
             began = time.perf_counter()
-            value, slope = objective(theta)
+            value, gradient = objective(theta)
             self.seconds = time.perf_counter() - began
             if value < best[0]:
                 best = value, theta.copy()
-            return value, slope
+            return value, gradient
 
         with suppress(StopIteration):
-            minimize(watched, start, method="L-BFGS-B", jac=True, bounds=bounds.tolist())
+            minimize(timed, start, method="L-BFGS-B", jac=True, bounds=bounds.tolist())
         return best[1], best[0]
 
 
@@ -103,8 +102,8 @@ def _regressor(kernel: Any, optimizer: Any) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel  # noqa: PLC0415
 
-    own = ConstantKernel() * RBF() + WhiteKernel() if kernel is None else kernel
-    return GaussianProcessRegressor(own, optimizer=optimizer)
+    default = ConstantKernel() * RBF() + WhiteKernel()
+    return GaussianProcessRegressor(default if kernel is None else kernel, optimizer=optimizer)
 
 
 PRESETS: Final = (

@@ -19,22 +19,22 @@ from marginrank.scorers.boosted.scorer import backend_module, lightgbm_tree
 from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.training.plan import Plan
 
-#: Where LightGBM cuts the NDCG that it reports.
+#: Cutoff of the NDCG that LightGBM reports.
 _CUT: Final = 10
 
 
 @dataclass(frozen=True)
 class LambdaRank(Baseline):
-    """LightGBM's ``lambdarank``, Burges, Ragno and Le (NIPS 2006) with boosted trees: a yardstick of today.
+    """LightGBM's ``lambdarank``: LambdaRank of Burges, Ragno and Le (NIPS 2006) with boosted trees.
 
-    The papers have none of it. Gains are 2^grade − 1. Everything but what is named here is LightGBM's default. The
-    trees are taken out of LightGBM once trained, so that scoring and model files need it no more. The objective is
-    1 − NDCG@10 of the training queries, by LightGBM's rules.
+    A current baseline, which the papers do not have. Gains are 2^grade − 1; other options have LightGBM's defaults. The
+    trees are converted, so that scoring and model files do not need LightGBM. The objective is 1 − NDCG@10 of the
+    training queries, as LightGBM computes it.
 
     Args:
-        rounds: Trees; with validation queries, the most.
-        leaves: Most leaves of a tree.
-        shrinkage: What each tree is multiplied with.
+        rounds: Number of trees; with validation queries, the maximum.
+        leaves: Maximum number of leaves of a tree.
+        shrinkage: Factor of each tree.
     """
 
     name = "lambdarank"
@@ -52,19 +52,19 @@ class LambdaRank(Baseline):
         check_rounds(self.rounds)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
-        """Train all rounds, and give what is reached after each."""
+        """Train all rounds, then yield the stage after each."""
         values, dumped = self._boost(queries, limits)
-        trees = [lightgbm_tree(one["tree_structure"]) for one in dumped["tree_info"]]
+        trees = [lightgbm_tree(tree["tree_structure"]) for tree in dumped["tree_info"]]
         form, theta = BoostedForm.collect(trees, [0] * len(trees), queries.n_features)
-        for done in range(1, len(trees) + 1):
-            part = form.first(done)
-            yield Stage(part, theta[: part.n_parameters], 1.0 - values[done - 1])
+        for n_trees in range(1, len(trees) + 1):
+            stage = form.first(n_trees)
+            yield Stage(stage, theta[: stage.n_parameters], 1.0 - values[n_trees - 1])
 
     def _boost(self, queries: Queries, limits: StageLimits) -> tuple[list[float], dict[str, Any]]:
-        """NDCG@10 after each round, and the trees as LightGBM writes them down."""
+        """Return NDCG@10 after each round, and the model as LightGBM dumps it."""
         lightgbm = backend_module("lightgbm")
         grades, classes = grade_classes(queries)
-        settings = {
+        parameters = {
             "objective": "lambdarank",
             "learning_rate": self.shrinkage,
             "num_leaves": self.leaves,
@@ -78,24 +78,24 @@ class LambdaRank(Baseline):
             "verbosity": -1,
         }
 
-        def end_in_time(state: Any) -> None:
+        def stop_at_deadline(state: Any) -> None:
             if time.perf_counter() > limits.deadline:
                 raise lightgbm.callback.EarlyStopException(state.iteration, state.evaluation_result_list)
 
-        end_in_time.order = 99  # type: ignore[attr-defined]  # after the round has been recorded
+        stop_at_deadline.order = 99  # type: ignore[attr-defined]  # after the round has been recorded
         lengths = queries.lengths[queries.lengths > 0]
         weights = None if queries.query_weights is None else np.repeat(queries.query_weights, queries.lengths)
         data = lightgbm.Dataset(queries.X, classes, group=lengths, weight=weights, params={"verbosity": -1})
-        seen: dict[str, Any] = {}
+        history: dict[str, Any] = {}
         booster = lightgbm.train(
-            settings,
+            parameters,
             data,
             self.rounds,
             valid_sets=[data],
             valid_names=["train"],
-            callbacks=[lightgbm.record_evaluation(seen), end_in_time],
+            callbacks=[lightgbm.record_evaluation(history), stop_at_deadline],
         )
-        return list(seen["train"][f"ndcg@{_CUT}"]), booster.dump_model()
+        return list(history["train"][f"ndcg@{_CUT}"]), booster.dump_model()
 
 
 PRESETS: Final = (Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, 100),)

@@ -1,4 +1,4 @@
-"""McRank: boosted trees for the grade, ranked by its expectation."""
+"""McRank: boosted trees that classify grades, and the expected grade as the score."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class McRank(Baseline):
     instead. The objective is the deviance that scikit-learn reports.
 
     Args:
-        rounds: Trees for each grade; with validation queries, the most.
-        leaves: Most leaves of a tree.
-        shrinkage: What each tree is multiplied with.
+        rounds: Number of trees for each grade; with validation queries, the maximum.
+        leaves: Maximum number of leaves of a tree.
+        shrinkage: Factor of each tree.
     """
 
     name = "mcrank"
@@ -46,7 +46,7 @@ class McRank(Baseline):
         check_rounds(self.rounds)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
-        """Train all rounds, and give what is reached after each."""
+        """Train all rounds, then yield the stage after each."""
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
         fitted = self._boost().set_params(random_state=limits.random_state)
@@ -59,14 +59,14 @@ class McRank(Baseline):
         )
         rounds = len(fitted.estimators_)
         per_round = fitted.estimators_.shape[1]
-        # Of two grades only the higher has trees: the other's output stays 0.
+        # If there are two grades, only the higher has trees: the output of the lower is 0.
         outputs = [number if per_round > 1 else 1 for _ in range(rounds) for number in range(per_round)]
-        trees = [self._tree(one.tree_, units) for one in fitted.estimators_.ravel()]
+        trees = [self._tree(estimator.tree_, units) for estimator in fitted.estimators_.ravel()]
         form, theta = BoostedForm.collect(trees, outputs, queries.n_features, grades)
         form = replace(form, single=bool((units == 1.0).all()))
-        for done in range(1, rounds + 1):
-            part = form.first(done * per_round)
-            yield Stage(part, theta[: part.n_parameters], float(fitted.train_score_[done - 1]))
+        for n_rounds in range(1, rounds + 1):
+            stage = form.first(n_rounds * per_round)
+            yield Stage(stage, theta[: stage.n_parameters], float(fitted.train_score_[n_rounds - 1]))
 
     def _boost(self) -> Any:
         from sklearn.ensemble import GradientBoostingClassifier  # noqa: PLC0415
@@ -88,7 +88,7 @@ class McRank(Baseline):
 
 
 def _units(X: AnyArray) -> FloatArray:
-    """What columns are divided by so that float32, which scikit-learn's trees compute in, can hold them; mostly 1.
+    """Return divisors that bring columns into the range of float32, which scikit-learn's trees use; mostly 1.
 
     >>> _units(np.array([[1e60, 0.5], [-1e59, 0.0]])).tolist()
     [1e+60, 1.0]

@@ -1,4 +1,4 @@
-"""Perceptrons that learn one direction and the thresholds between grades."""
+"""Ranking perceptrons: one direction, and thresholds between the grades."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from marginrank.typing import Features, FloatArray
 class PRank(LinearBaseline):
     """PRank of Crammer and Singer (NIPS 2001): weights w and thresholds b_1, ..., b_{k−1} between the k grades.
 
-    A document x of the y-th grade should have w·x above b_r for r < y and below it for the others. For every r where it
-    has not, with the side y_r = ±1 that it should be on, w moves by y_r·x and b_r by −y_r.
+    A document x of the y-th grade should have w·x above b_r for r < y and below it for the others. For every
+    violated r, with the side y_r = ±1 that it should be on, w moves by y_r·x and b_r by −y_r.
 
-    Documents come in a new random order in every epoch. The result is the mean of w over all documents seen, which
-    wavers less than the last w. The objective is the mean number of thresholds on the wrong side during an epoch; where
-    a document stands exactly on a threshold, that counts as wrong.
+    Documents come in a new random order in every epoch. The result is the average of w over all steps, which
+    varies less than the last w. The objective is the mean number of thresholds on the wrong side during an epoch; a
+    document exactly on a threshold counts as wrong.
 
     Args:
         epochs: Passes over all documents.
@@ -45,7 +45,7 @@ class PRank(LinearBaseline):
         queries: Queries,
         limits: StageLimits,
     ) -> Iterator[tuple[FloatArray, float]]:
-        """Train, an epoch at a time."""
+        """Train and yield the weights after each epoch."""
         from marginrank.methods.baselines import perceptron_kernel as kernel  # noqa: PLC0415
 
         grades, classes = grade_classes(queries)
@@ -53,14 +53,14 @@ class PRank(LinearBaseline):
         n, width = rows.shape
         query, clock = np.repeat(np.arange(len(queries)), queries.lengths), 1
         documents = kernel.Documents(rows.data, rows.indices, rows.indptr, classes, query)
-        own, thresholds = np.zeros((self._own(queries), width)), np.zeros(len(grades) - 1)
-        learned = kernel.Learned(np.zeros(width), own, thresholds, np.zeros(width))
+        by_query, thresholds = np.zeros((self._n_weighted(queries), width)), np.zeros(len(grades) - 1)
+        learned = kernel.Learned(np.zeros(width), by_query, thresholds, np.zeros(width))
         for _ in range(self.epochs):
             missed, clock = kernel.perceptron_epoch(documents, learned, rng.permutation(n), clock)
             yield learned.w - learned.late / clock, missed / n
 
-    def _own(self, queries: Queries) -> int:  # noqa: ARG002
-        """How many queries have weights of their own."""
+    def _n_weighted(self, queries: Queries) -> int:  # noqa: ARG002
+        """Return the number of queries with additional weights."""
         return 0
 
 
@@ -70,13 +70,13 @@ class JRank(PRank):
 
     JRank is PRank with a joint kernel over pairs of a user and an item, here of a query and a document:
     K((q, x), (q', x')) = K_Q(q, q') · x·x', with the thresholds shared by all. Queries here have no features, so K_Q is
-    1 + [q = q'], a constant and the identity: the score in training is (w + w_q)·x, and every step moves both. What is
-    peculiar to a training query goes to its w_q, and other queries are ranked by w. With K_Q = 1 it is `PRank`.
+    1 + [q = q'], a constant and the identity: the score in training is (w + w_q)·x, and every step moves both. What
+    is specific to a training query goes into w_q, and new queries are ranked by w. With K_Q = 1 it is `PRank`.
     """
 
     name = "jrank"
 
-    def _own(self, queries: Queries) -> int:
+    def _n_weighted(self, queries: Queries) -> int:
         return len(queries)
 
 

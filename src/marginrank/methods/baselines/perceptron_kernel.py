@@ -21,12 +21,12 @@ class Documents(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a perceptron changes."""
+    """The state of a perceptron."""
 
     #: Weights of the features.
     w: FloatArray
-    #: Weights for each query beside the shared ones; no row where there are none.
-    own: FloatArray
+    #: Additional weights of each query; no rows if there are none.
+    by_query: FloatArray
     #: Thresholds between the classes.
     b: FloatArray
     #: Changes of w times the documents seen before, so that w − late / clock is the mean of w over all documents seen.
@@ -37,15 +37,15 @@ class Learned(NamedTuple):
 def perceptron_epoch(documents, learned, order, clock):  # type: ignore[no-untyped-def]
     """Go through the documents in the given order; sum up by how many grades they were missed."""
     data, indices, indptr, classes, query = documents
-    w, own, b, late = learned
+    w, by_query, b, late = learned
     missed = 0
     for document in order:
         start, stop = indptr[document], indptr[document + 1]
         score = 0.0
         for at in range(start, stop):
             weight = w[indices[at]]
-            if len(own) > 0:
-                weight += own[query[document], indices[at]]
+            if len(by_query) > 0:
+                weight += by_query[query[document], indices[at]]
             score += np.float64(data[at]) * weight
         change = 0
         for r in range(len(b)):
@@ -59,7 +59,7 @@ def perceptron_epoch(documents, learned, order, clock):  # type: ignore[no-untyp
                 step = change * np.float64(data[at])
                 w[indices[at]] += step
                 late[indices[at]] += clock * step
-                if len(own) > 0:
-                    own[query[document], indices[at]] += step
+                if len(by_query) > 0:
+                    by_query[query[document], indices[at]] += step
         clock += 1
     return missed, clock

@@ -1,4 +1,4 @@
-"""RankBoost: weak rankers that ask whether a feature exceeds a threshold, one a round."""
+"""RankBoost: one threshold of a feature per round."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, check_rounds, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.additive.form import MOST_BINS, AdditiveForm
+from marginrank.scorers.additive.bin_placement import learn_bins
+from marginrank.scorers.additive.form import MOST_BINS
 from marginrank.scorers.additive.scorer import PreparedAdditive
 from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.training.plan import Plan
 from marginrank.typing import FloatArray
 
-#: A weak ranker that orders hardly more pairs well than badly ends the rounds; one that errs in none does so too, and
-#: would weigh infinitely much.
-_LEAST: Final = 1e-9
+#: Minimum advantage |r| of a weak ranker, below which training ends; it also ends above 1 minus this, where α would be
+#: infinite.
+_MIN_ADVANTAGE: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -27,26 +28,26 @@ class RankBoost(Baseline):
     """RankBoost of Freund, Iyer, Schapire and Singer (JMLR 2003), over the pairs of different grade of each query.
 
     Every pair of a worse document x and a better x' has a weight D(x, x') ∝ exp(H(x) − H(x')), where H is the score so
-    far; all pairs begin with the same. A round takes the weak ranker h(x) = 1[x_f > k] with the largest |r|,
+    far; equal at the beginning. A round takes the weak ranker h(x) = 1[x_f > k] with the largest |r|,
 
     r = Σ D(x, x') (h(x') − h(x)) = Σ_x π(x) h(x), and adds α·h to H with α = ½ ln((1 + r)/(1 − r)),
 
-    the third of the ways that the paper has to choose α. As D is a product of what x and x' give, the potentials π of
-    a query take sums over its grades and no pairs. The result is one step function per feature. The objective is the
-    mean of exp(H(x) − H(x')), which bounds the share of pairs in the wrong order.
+    the third way of the paper to choose α. As D is a product of a factor of x and one of x', the potentials π need sums
+    over the grades of a query, and no pairs. The result is one step function per feature. The objective is the mean of
+    exp(H(x) − H(x')), an upper bound on the fraction of pairs in the wrong order.
 
     Args:
-        rounds: Weak rankers; with validation queries, the most.
-        bins: One more than the most thresholds per feature. The paper tries all values that occur; these are quantiles
-            of them.
+        rounds: Number of weak rankers; with validation queries, the maximum.
+        bins: Maximum number of bins per feature, one more than thresholds. The paper tries all values that occur; these
+            are quantiles of them.
     """
 
     name = "rankboost"
-    #: A missing value is a weak ranker of its own.
+    #: Whether a value is missing is a weak ranker too.
     takes_nan: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
-    judged_by: ClassVar[str] = "ap"
+    default_criterion: ClassVar[str] = "ap"
     rounds: int = 300
     bins: int = MOST_BINS
 
@@ -55,25 +56,25 @@ class RankBoost(Baseline):
         check_rounds(self.rounds)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
-        """Train, a weak ranker at a time."""
-        bins = AdditiveForm.learn(queries.X, self.bins, "quantile", plan.n_jobs)
+        """Train and yield a stage after each weak ranker."""
+        bins = learn_bins(queries.X, self.bins, "quantile", plan.n_jobs)
         scorer, pairs = PreparedAdditive(queries, bins, plan.n_jobs), PairWeights(queries)
         theta, scores = np.zeros(bins.n_parameters), np.zeros(queries.n_documents)
         potentials, _ = pairs.at(scores)
         for _ in range(self.rounds):
-            cells = np.zeros(int(bins.n_codes.sum()))
-            scorer.pull_back(potentials, cells, 0, len(scores))
-            gains = bins.gradient(cells)
+            sums = np.zeros(int(bins.n_codes.sum()))
+            scorer.pull_back(potentials, sums, 0, len(scores))
+            gains = bins.gradient(sums)
             best = int(np.argmax(np.abs(gains))) if len(gains) else -1
-            if best < 0 or abs(gains[best]) < _LEAST:
+            if best < 0 or abs(gains[best]) < _MIN_ADVANTAGE:
                 return
-            r = float(np.clip(gains[best], _LEAST - 1, 1 - _LEAST))
+            r = float(np.clip(gains[best], _MIN_ADVANTAGE - 1, 1 - _MIN_ADVANTAGE))
             theta = theta.copy()
             theta[best] += 0.5 * np.log((1 + r) / (1 - r))
-            scorer.score(bins.table(theta), scores, 0, len(scores))
+            scorer.score(bins.bin_values(theta), scores, 0, len(scores))
             potentials, mean = pairs.at(scores)
             yield Stage(bins, theta, mean)
-            if abs(gains[best]) > 1 - _LEAST:
+            if abs(gains[best]) > 1 - _MIN_ADVANTAGE:
                 return
 
 
@@ -87,18 +88,18 @@ class PairWeights:
 
     def __init__(self, queries: Queries) -> None:
         grades, classes = grade_classes(queries)
-        own = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+        weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
         self._shape = len(queries), len(grades)
         self._query = np.repeat(np.arange(len(queries)), queries.lengths)
         self._level = self._query * len(grades) + classes
-        self._weight = own[self._query]
+        self._weight = weights[self._query]
         self._starts, self._lengths = queries.offsets[:-1][queries.lengths > 0], queries.lengths[queries.lengths > 0]
         counts = self._by_level(np.ones(queries.n_documents))
-        self._n_pairs = float(own @ (counts * _before(counts)).sum(axis=1))
+        self._n_pairs = float(weights @ (counts * _before(counts)).sum(axis=1))
 
     def at(self, scores: FloatArray) -> tuple[FloatArray, float]:
-        """Potentials at scores H, and the mean of exp(H(x) − H(x')) over all pairs."""
-        # Only differences inside a query matter, and around 0 no power overflows before their ratio does.
+        """Return the potentials at scores H, and the mean of exp(H(x) − H(x')) over all pairs."""
+        # Only differences within a query matter; around 0 no exponential overflows before their ratio does.
         low, high = np.minimum.reduceat(scores, self._starts), np.maximum.reduceat(scores, self._starts)
         centred = scores - np.repeat((low + high) / 2, self._lengths)
         up, down = np.exp(centred), np.exp(-centred)
@@ -110,13 +111,13 @@ class PairWeights:
         return (as_better - as_worse) / total, total / self._n_pairs
 
     def _by_level(self, values: FloatArray) -> FloatArray:
-        """Sums by query and grade."""
+        """Return sums by query and grade."""
         sums = np.bincount(self._level, values, minlength=self._shape[0] * self._shape[1])
         return np.asarray(sums.reshape(self._shape), dtype=np.float64)
 
 
 def _before(sums: FloatArray) -> FloatArray:
-    """Add up what comes before in a row; subtracting from running sums would lose small ones beside large ones.
+    """Return the sums of the entries before each in its row; differences of cumulative sums would cancel digits.
 
     >>> _before(np.array([[1.0, 2.0, 4.0]])).tolist()
     [[0.0, 1.0, 3.0]]

@@ -1,4 +1,4 @@
-"""Classification SVMs whose scores rank: documents on their own, with squared hinges."""
+"""Classification SVMs with squared hinges, whose decision values rank documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from marginrank.solvers.solution import Solution
 from marginrank.training.plan import Capabilities, Plan
 from marginrank.typing import Features, FloatArray
 
-#: The intercept is the weight of a constant feature, and regularised; the larger the constant, the less.
+#: Value of the constant feature whose weight is the intercept: the larger, the less the intercept is regularised.
 _INTERCEPT: Final = 10.0
 _TOL: Final = 1e-12
 _THRESHOLDS: Final = np.arange(1, 51) / 51
@@ -34,35 +34,34 @@ class AccuracySVM(LinearBaseline):
 
     Minimises ½‖w‖² + C · Σ c_i max(0, 1 − y_i (w·x_i + b))² with y = 1 for grades above 0, else −1, and the costs c_i
     together 1; b is 10 times the weight of a constant feature 10, which is regularised too, as in liblinear. The paper
-    has the hinge of SVM-light; the squared hinge is what Newton's method finds the optimum of for any scale of the
-    features. All documents cost the same, and in a weighted query as much as the query weighs.
+    has the hinge of SVM-light; with the squared hinge, Newton's method finds the optimum for any scale of the features.
+    All documents cost the same, or the weight of their query.
 
     Args:
-        balanced: SVM_acc2: what a relevant document costs, over what another costs, is the number of the others over
-            the number of the relevant.
-        relative: ``query-percentile`` for SVM_acc3, ``query-minmax`` for SVM_acc4: features relative to the query, of
-            which 50 thresholds evenly spaced between 0 and 1 are learned.
+        balanced: SVM_acc2: the costs of relevant and irrelevant documents have the inverse ratio of their numbers.
+        relative: ``query-percentile`` for SVM_acc3, ``query-minmax`` for SVM_acc4: features relative to the query, as
+            indicators of 50 evenly spaced thresholds between 0 and 1.
     """
 
     name = "accuracy-svm"
     takes_C: ClassVar[bool] = True  # noqa: N815
-    judged_by: ClassVar[str] = "ap"
+    default_criterion: ClassVar[str] = "ap"
     takes_weights: ClassVar[bool] = True
     balanced: bool = False
     relative: str | None = None
 
     @property
-    def own_scaling(self) -> str | None:
-        """Percentiles for SVM_acc3, the range of the query for SVM_acc4."""
+    def fixed_scaling(self) -> str | None:
+        """Percentiles for SVM_acc3, min–max scaling by query for SVM_acc4."""
         return self.relative
 
     def capabilities(self, plan: Plan) -> Capabilities:
         """Return what the method can do; a missing value exceeds none of its own thresholds."""
-        able = super().capabilities(plan)
-        return able if self.relative is None else replace(able, takes_nan=True)
+        capabilities = super().capabilities(plan)
+        return capabilities if self.relative is None else replace(capabilities, takes_nan=True)
 
-    def own_bins(self, n_features: int) -> AdditiveForm | None:
-        """50 thresholds between 0 and 1 where the features lie there."""
+    def fixed_bins(self, n_features: int) -> AdditiveForm | None:
+        """Return 50 thresholds between 0 and 1 if the features are relative to the query."""
         if self.relative is None:
             return None
         return AdditiveForm((_THRESHOLDS,) * n_features, np.zeros(n_features, dtype=np.bool_))
@@ -81,8 +80,8 @@ class AccuracySVM(LinearBaseline):
         if not self.balanced:
             return costs
         relevant = sides > 0
-        shares = np.where(relevant, costs[~relevant].sum(), costs[relevant].sum())
-        return np.asarray(costs * shares / (costs @ shares))
+        factors = np.where(relevant, costs[~relevant].sum(), costs[relevant].sum())
+        return np.asarray(costs * factors / (costs @ factors))
 
 
 @dataclass(frozen=True)
@@ -102,24 +101,25 @@ class MulticlassSVM(LinearBaseline):
         grades, classes = grade_classes(queries)
         costs = document_weights(queries)
         theta, errors = np.zeros(X.shape[1]), 0.0
-        for place in range(len(grades)):
-            share = StageLimits(limits.C, time.perf_counter() + limits.seconds_left / (len(grades) - place))
-            plane = _separate(X, np.where(classes == place, 1.0, -1.0), costs, share)
-            theta += place * plane.theta[:-1]
+        for grade in range(len(grades)):
+            grade_limits = StageLimits(limits.C, time.perf_counter() + limits.seconds_left / (len(grades) - grade))
+            plane = _separate(X, np.where(classes == grade, 1.0, -1.0), costs, grade_limits)
+            theta += grade * plane.theta[:-1]
             errors += plane.risk
         yield theta, errors
 
 
 def _separate(X: Features, sides: FloatArray, costs: FloatArray, limits: StageLimits) -> Solution:
-    """Find the weights, and the intercept over 10 as the last of them."""
+    """Return the solution, whose last weight is a tenth of the intercept."""
     return Newton(tol=_TOL, time_limit=limits.seconds_left).minimize(SquaredHinges(X, sides, costs), limits.C)
 
 
 class SquaredHinges(Problem):
     """Σ c_i max(0, 1 − y_i (w·x_i + 10·v))² as a function of w and v.
 
-    >>> value, slope = SquaredHinges(np.array([[1.0], [0.0]]), np.array([1.0, -1.0]), np.array([0.5, 0.5]))(np.zeros(2))
-    >>> value, slope.tolist()                       # both are 1 short: ½·1 + ½·1, and −2·½·(1, 10) + 2·½·(0, 10)
+    >>> hinges = SquaredHinges(np.array([[1.0], [0.0]]), np.array([1.0, -1.0]), np.array([0.5, 0.5]))
+    >>> value, gradient = hinges(np.zeros(2))
+    >>> value, gradient.tolist()                    # both are 1 short: ½·1 + ½·1, and −2·½·(1, 10) + 2·½·(0, 10)
     (1.0, [-1.0, 0.0])
     """
 
@@ -132,19 +132,19 @@ class SquaredHinges(Problem):
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the sum and its gradient."""
-        short = np.maximum(0.0, 1.0 - self._sides * self._scores(theta))
-        return float(self._costs @ short**2), self._back(-2.0 * self._costs * self._sides * short)
+        slacks = np.maximum(0.0, 1.0 - self._sides * self._scores(theta))
+        return float(self._costs @ slacks**2), self._pull_back(-2.0 * self._costs * self._sides * slacks)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian times a direction."""
-        inside = self._sides * self._scores(theta) < 1.0
-        return self._back(2.0 * self._costs * inside * self._scores(direction))
+        active = self._sides * self._scores(theta) < 1.0
+        return self._pull_back(2.0 * self._costs * active * self._scores(direction))
 
     def _scores(self, theta: FloatArray) -> FloatArray:
         return np.asarray(self._X @ theta[:-1] + _INTERCEPT * theta[-1])
 
-    def _back(self, slopes: FloatArray) -> FloatArray:
-        return np.append(self._X.T @ slopes, _INTERCEPT * slopes.sum())
+    def _pull_back(self, by_score: FloatArray) -> FloatArray:
+        return np.append(self._X.T @ by_score, _INTERCEPT * by_score.sum())
 
 
 _YUE: Final = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"

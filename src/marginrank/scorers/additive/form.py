@@ -1,4 +1,4 @@
-"""Curves of features: the form of the additive scorer after training, with bins of values and one for missing ones."""
+"""Curves of features: the form of the additive scorer after training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,18 @@ from marginrank.scorers.form import Form, Monotone, monotone_signs, stored
 from marginrank.scorers.terms import Curve, CurvesTerm, threshold_grid
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from marginrank.preparation.binning import Spacing
-
-#: Most bins of values; with one for NaN, their numbers fill a byte.
+#: Maximum number of bins of values; with one for NaN, their codes fill a byte.
 MOST_BINS: Final = 255
 #: Curves that jump at thresholds, or lines between them.
 CurveShape: TypeAlias = Literal["steps", "lines"]
 
-#: What a unit of an increment of lines rises: with it, straight curves are cheap and bends are not.
+#: Height of a unit increment of lines: it makes straight curves cheap and bends expensive.
 _BEND: Final = 0.1
-#: A position counts cells in units of 2⁻²⁴: eight bits for the cell, 24 for the way to the next.
-_CELL_BITS: Final = 24
-#: Values that are encoded together.
+#: Bits of a position for the fraction of the way to the next bin value; the upper eight bits are the bin.
+_FRACTION_BITS: Final = 24
+#: Values of a block that is encoded at a time.
 _BLOCK_VALUES: Final = 1 << 20
-#: Rows of columns that are made at a time.
+#: Rows of a block of columns that is dense at a time.
 _DENSE_ROWS: Final = 256
 
 
@@ -42,7 +39,7 @@ _DENSE_ROWS: Final = 256
 class Shape:
     """The curve of one feature.
 
-    Steps have no ``start``: the curve is ``values[k]`` where exactly k of the thresholds are exceeded. Lines join the
+    Steps have no ``start``: the curve is ``values[k]`` if exactly k of the thresholds are exceeded. Lines join the
     points ``(knots[k], values[k])`` and are constant beyond the first and the last. ``missing`` is the value of NaN, or
     None if NaN has no bin and so the value ``values[0]``.
     """
@@ -55,17 +52,17 @@ class Shape:
 
     @property
     def knots(self) -> FloatArray:
-        """Where the lines meet: the start and the thresholds."""
+        """The start and the thresholds, where the lines meet."""
         return np.asarray(np.r_[self.start, self.thresholds], dtype=np.float64)
 
     @property
     def curve(self) -> Curve:
-        """The curve as a part of a term."""
+        """The curve as a term holds it."""
         missing = float(self.values[0]) if self.missing is None else self.missing
         return Curve(np.asarray(self.thresholds, dtype=np.float64), self.values, missing, self.start)
 
     def at(self, values: FloatArray) -> FloatArray:
-        """Return the value of the curve at given values of the feature."""
+        """Return the height of the curve at given values of the feature."""
         return self.curve.at(values)
 
 
@@ -73,27 +70,27 @@ class Shape:
 class AdditiveForm(Form):
     """Thresholds of each feature, and what parameters θ mean.
 
-    With steps, θ has the increments of the thresholds of a feature, then a weight for NaN where it has a bin, feature
+    With steps, θ has the increments of the thresholds of a feature, then a weight for NaN if it has a bin, feature
     after feature. A value scores the sum of the increments of the thresholds it exceeds,
 
     ``s(x) = Σ_f Σ_{k ∈ K_f} θ_fk · 1[x_f > k]``,
 
     which is w·φ of Yue et al. (SIGIR 2007), section 4.2, and of `ThresholdBins`, whose thresholds these are.
 
-    With lines, the knots of a feature are its start and its thresholds. The increment of a threshold k is spread over
-    the way from the knot before, k⁻, and each feature that varies has a slope besides, after all increments,
+    With lines, the knots of a feature are its start and its thresholds. The increment of a threshold k is spread
+    evenly from the knot before, k⁻, to k. Each feature that varies also has a slope; slopes follow all increments,
 
     ``s(x) = Σ_f β_f · x̃_f + Σ_f Σ_{k ∈ K_f} θ_fk/10 · min(1, max(0, (x_f − k⁻) / (k − k⁻)))``,
 
-    with x̃ the value less the start, no further than the last threshold, over the standard deviation of the knots. So
-    curves are linear between knots and constant beyond them, ‖θ‖² holds back bends more than straight curves, and C
-    means about the same as for a linear scorer on standardised features.
+    where x̃ is the value minus the start, clipped at the last threshold and divided by the standard deviation of the
+    knots. So curves are linear between knots and constant beyond them, ‖θ‖² penalises bends more than straight curves,
+    and C means about the same as for a linear scorer on standardised features.
 
     NaN scores the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
 
-    >>> bins = AdditiveForm.learn([[0.0], [1.0], [4.0], [np.nan]], n_bins=4, spacing="even")
-    >>> bins.thresholds[0].tolist(), bins.missing.tolist(), bins.n_parameters
-    ([1.0, 2.0, 3.0], [True], 4)
+    >>> bins = AdditiveForm((np.array([1.0, 2.0, 3.0]),), np.array([True]))
+    >>> bins.n_parameters
+    4
     >>> bins.encode([[1.0], [2.5], [99.0], [np.nan]]).tolist()
     [[0], [2], [3], [4]]
     >>> bins.score(np.array([0.5, 0.25, -1.0, 0.125]), [[1.0], [2.5], [99.0], [np.nan]]).tolist()
@@ -104,7 +101,7 @@ class AdditiveForm(Form):
 
     Args:
         thresholds: Increasing thresholds of each feature.
-        missing: Whether NaN has a bin of its own, for each feature.
+        missing: Whether NaN has a bin, for each feature.
         starts: Where the lines of each feature begin, below its first threshold; None for steps.
     """
 
@@ -128,30 +125,8 @@ class AdditiveForm(Form):
         if self.starts is not None:
             self._check_starts(self.starts)
 
-    @classmethod
-    def learn(
-        cls,
-        X: npt.ArrayLike | Features,
-        n_bins: int = MOST_BINS,
-        spacing: Spacing = "mixed",
-        n_jobs: int | None = None,
-        shape: CurveShape = "steps",
-    ) -> AdditiveForm:
-        """Choose thresholds from training values; NaN has a bin where it occurs in them.
-
-        Args:
-            X: Features, one row per document.
-            n_bins: The most bins of values per feature, 2 to 255; a feature that is constant has one.
-            spacing: ``mixed``, ``quantile`` or ``even``, as in `ThresholdBins`.
-            n_jobs: Number of threads; all cores by default.
-            shape: ``steps``, or ``lines`` from the smallest to the largest training value.
-        """
-        from marginrank.scorers.additive.bin_placement import learn_bins  # noqa: PLC0415
-
-        return cls(*learn_bins(_as_dense(X), n_bins, spacing, shape, n_jobs))
-
     def arrays(self) -> dict[str, AnyArray]:
-        """Return thresholds, one feature after the other, how many each has, bins for NaN and, of lines, the starts."""
+        """Return the thresholds of all features, the number of each, the bins for NaN and, for lines, the starts."""
         starts = {} if self.starts is None else {"starts": np.asarray(self.starts, dtype=np.float64)}
         return starts | {
             "thresholds": np.concatenate([np.zeros(0), *(np.asarray(t, dtype=np.float64) for t in self.thresholds)]),
@@ -161,7 +136,7 @@ class AdditiveForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Build bins from what `arrays` returned."""
+        """Build the form from what `arrays` returned."""
         counts = stored(arrays, "threshold_counts", np.int64)
         thresholds, missing = stored(arrays, "thresholds", np.float64), stored(arrays, "missing", np.bool_)
         starts = stored(arrays, "starts", np.float64) if "starts" in arrays else None
@@ -187,7 +162,7 @@ class AdditiveForm(Form):
 
     @property
     def _n_increments(self) -> int:
-        """Count increments and weights of NaN."""
+        """Number of increments and weights of NaN."""
         return int(self.n_codes.sum()) - self.n_features
 
     @cached_property
@@ -197,8 +172,8 @@ class AdditiveForm(Form):
 
     @cached_property
     def _units(self) -> FloatArray:
-        """What a unit of each increment of lines rises, and of each weight of NaN."""
-        units = [np.r_[np.full(len(cuts), _BEND), np.ones(own)] for cuts, own in self._features]
+        """Heights of a unit of each increment of lines, and of each weight of NaN."""
+        units = [np.r_[np.full(len(cuts), _BEND), np.ones(n_missing)] for cuts, n_missing in self._features]
         return np.concatenate([np.empty(0), *units])
 
     @property
@@ -207,73 +182,70 @@ class AdditiveForm(Form):
         return zip(self.thresholds, map(int, self.missing), strict=True)
 
     @cached_property
-    def _ways(self) -> FloatArray:
-        """How far each cell of lines is from the first of its feature, in standard deviations of the knots."""
-        ways = np.zeros(int(self.n_codes.sum()))
-        for start, cuts, first in zip(np.asarray(self.starts), self.thresholds, self.first_cells, strict=True):
+    def _distances(self) -> FloatArray:
+        """Distance of each knot from the first of its feature, in standard deviations of the knots."""
+        distances = np.zeros(int(self.n_codes.sum()))
+        for start, cuts, first in zip(np.asarray(self.starts), self.thresholds, self.first_bins, strict=True):
             if len(cuts):
-                # In units of the largest number, so that neither a range nor a square is beyond float64.
+                # Relative to the largest number, so that neither the range nor a square overflows.
                 knots = np.r_[start, cuts] / np.abs([start, cuts[-1]]).max()
-                ways[first : first + len(knots)] = (knots - knots[0]) / knots.std()
-        return ways
+                distances[first : first + len(knots)] = (knots - knots[0]) / knots.std()
+        return distances
 
     @cached_property
     def n_codes(self) -> IntArray:
-        """Codes of each feature: its bins of values, and one for NaN if it has a bin."""
-        sizes = [len(cuts) + 1 + own for cuts, own in self._features]
-        return np.array(sizes, dtype=np.int64)
+        """Number of bins of each feature, that of NaN included."""
+        return np.array([len(cuts) + 1 + n_missing for cuts, n_missing in self._features], dtype=np.int64)
 
     @cached_property
-    def first_cells(self) -> IntArray:
-        """Where the codes of each feature begin in a table."""
+    def first_bins(self) -> IntArray:
+        """Index of the first bin of each feature among the bins of all features."""
         return np.cumsum(self.n_codes) - self.n_codes
 
     def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> AnyArray:
-        """Return the cell of each value.
+        """Return the bin of each value.
 
-        With steps, codes of one byte: the number of thresholds that a value exceeds. With lines, positions: the number
-        of cells from the first, whole and part, in units of 2⁻²⁴. NaN has the last cell of a feature with a bin for it,
-        or the first.
+        With steps, codes of one byte: the number of thresholds that a value exceeds. With lines, positions: the bin
+        plus the fraction of the way to the next knot, in units of 2⁻²⁴. NaN has the last bin of a feature with a bin
+        for it, or else the first.
         """
         values = self.dense(X)
         codes = np.empty(values.shape, dtype=self._code_type)
 
-        def keep(start: int, block: AnyArray) -> None:
+        def store(start: int, block: AnyArray) -> None:
             codes[start : start + len(block)] = block
 
-        self.encode_blocks(values, keep, n_jobs)
+        self.encode_blocks(values, store, n_jobs)
         return codes
 
     def columns(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> sp.csr_array:
-        """Return what each parameter is multiplied with, a column per parameter.
+        """Return the features that θ weights, one column per parameter.
 
         >>> AdditiveForm((np.array([1.0, 2.0]),), np.array([True])).columns([[0.0], [1.5], [np.nan]]).toarray().tolist()
         [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
         """
-        positions = self.encode(X, n_jobs) / (1.0 if self.starts is None else 2.0**_CELL_BITS)
+        positions = self.encode(X, n_jobs) / (1.0 if self.starts is None else 2.0**_FRACTION_BITS)
         whole = np.floor(positions).astype(np.int64)
-        at, part = whole + self.first_cells, positions - whole
-        n_cells, blocks = int(self.n_codes.sum()), [sp.csr_array((0, self.n_parameters))]
+        bins, fractions = whole + self.first_bins, positions - whole
+        n_bins, blocks = int(self.n_codes.sum()), [sp.csr_array((0, self.n_parameters))]
         for start in range(0, len(positions), _DENSE_ROWS):
             rows = slice(start, start + _DENSE_ROWS)
-            number = np.arange(len(at[rows]))[:, None]
-            cells = np.zeros((len(number), n_cells + 1))
-            cells[number, at[rows]] = 1.0 - part[rows]
-            cells[number, at[rows] + 1] += part[rows]
-            blocks.append(sp.csr_array(self.gradient(cells[:, :-1])))
+            number = np.arange(len(bins[rows]))[:, None]
+            shares = np.zeros((len(number), n_bins + 1))
+            shares[number, bins[rows]] = 1.0 - fractions[rows]
+            shares[number, bins[rows] + 1] += fractions[rows]
+            blocks.append(sp.csr_array(self.gradient(shares[:, :-1])))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
     def encode_blocks(
         self, X: npt.ArrayLike | Features, work: Callable[[int, AnyArray], None], n_jobs: int | None = None
     ) -> None:
-        """Call ``work(start, codes)`` for blocks of rows, so that they are not all in memory."""
+        """Call ``work(start, codes)`` for each block of rows, so that not all codes are in memory."""
         from marginrank.scorers.additive.additive_kernel import encode_rows, locate_rows  # noqa: PLC0415
 
         values, grid = self.dense(X), threshold_grid(self.thresholds)
         missing_codes = np.where(self.missing, self.n_codes - 1, 0)
-        step = max(1, _BLOCK_VALUES // max(1, self.n_features))
-
-        reader = reader_of(values)
+        step, reader = max(1, _BLOCK_VALUES // max(1, self.n_features)), reader_of(values)
 
         def encode(start: int) -> None:
             stop = min(start + step, len(values))
@@ -287,60 +259,61 @@ class AdditiveForm(Form):
 
         for_each(encode, [(start,) for start in range(0, len(values), step)], n_jobs)
 
-    def table(self, theta: FloatArray) -> FloatArray:
-        """Return the value of each code, feature after feature, along the last axis, given θ along its last."""
+    def bin_values(self, theta: FloatArray) -> FloatArray:
+        """Return the value of each bin, feature after feature, along the last axis, given θ along its last axis."""
         from marginrank.scorers.additive.additive_kernel import running_sums  # noqa: PLC0415
 
         increments, straight = self._split(np.ascontiguousarray(theta, dtype=np.float64))
         rows = increments.reshape(math.prod(increments.shape[:-1]), self._n_increments)
-        tables = np.empty((len(rows), int(self.n_codes.sum())))
-        running_sums(rows, self.n_codes, self.missing, tables)
-        return tables.reshape(*increments.shape[:-1], tables.shape[1]) + straight
+        values = np.empty((len(rows), int(self.n_codes.sum())))
+        running_sums(rows, self.n_codes, self.missing, values)
+        return values.reshape(*increments.shape[:-1], values.shape[1]) + straight
 
-    def _values(self, theta: FloatArray) -> FloatArray:
-        """Return the `table` of one θ with NumPy alone."""
+    def _numpy_bin_values(self, theta: FloatArray) -> FloatArray:
+        """Return the `bin_values` of one θ with NumPy alone."""
         increments, straight = self._split(theta)
         values, begin = np.zeros(int(self.n_codes.sum())), 0
-        for first, (cuts, own) in zip(self.first_cells.tolist(), self._features, strict=True):
+        for first, (cuts, n_missing) in zip(self.first_bins.tolist(), self._features, strict=True):
             end, last = begin + len(cuts), first + len(cuts)
             np.cumsum(increments[begin:end], out=values[first + 1 : last + 1])
-            values[last + 1 : last + 1 + own] = increments[end : end + own]
-            begin = end + own
+            values[last + 1 : last + 1 + n_missing] = increments[end : end + n_missing]
+            begin = end + n_missing
         return np.asarray(values + straight)
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray | float]:
-        """Return the increments and weights of NaN in units of scores, and the values of the straight lines."""
+        """Return the increments and weights of NaN in units of scores, and the values of the straight part."""
         if theta.shape[-1:] != (self.n_parameters,):
             raise DataError(f"theta has shape {theta.shape}; these bins have {self.n_parameters} parameters")
         if self.starts is None:
             return theta, 0.0
         slopes = np.zeros((*theta.shape[:-1], self.n_features))
         slopes[..., self._sloped] = theta[..., self._n_increments :]
-        straight = self._ways * np.repeat(slopes, self.n_codes, axis=-1)
+        straight = self._distances * np.repeat(slopes, self.n_codes, axis=-1)
         return np.ascontiguousarray(self._units * theta[..., : self._n_increments]), straight
 
     def terms(self, theta: FloatArray) -> tuple[CurvesTerm, ...]:
         """Return the curves."""
         return (CurvesTerm(tuple(shape.curve for shape in self.shapes(theta))),)
 
-    def gradient(self, cells: FloatArray) -> FloatArray:
-        """Derivatives by θ, given those by the table, along the last axis."""
+    def gradient(self, gradient_sums: FloatArray) -> FloatArray:
+        """Return the gradient with respect to θ, given that with respect to the bin values, along the last axis."""
         from marginrank.scorers.additive.additive_kernel import reversed_sums  # noqa: PLC0415
 
-        rows = np.ascontiguousarray(cells).reshape(math.prod(cells.shape[:-1]), cells.shape[-1])
+        shape = gradient_sums.shape
+        rows = np.ascontiguousarray(gradient_sums).reshape(math.prod(shape[:-1]), shape[-1])
         gradients = np.empty((len(rows), self._n_increments))
         reversed_sums(rows, self.n_codes, self.missing, gradients)
         if self.starts is not None:
-            slopes = np.add.reduceat(rows * self._ways, self.first_cells, axis=1)[:, self._sloped]
+            slopes = np.add.reduceat(rows * self._distances, self.first_bins, axis=1)[:, self._sloped]
             gradients = np.hstack([self._units * gradients, slopes])
-        return gradients.reshape(*cells.shape[:-1], self.n_parameters)
+        return gradients.reshape(*shape[:-1], self.n_parameters)
 
     def sizes(self, theta: FloatArray) -> FloatArray:
         """Return the range of the curve of each feature."""
         return np.array([np.ptp(shape.values) for shape in self.shapes(theta)])
 
     def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:
-        """Return signs of increments that keep curves monotone: 1 upwards, −1 downwards, 0 free as NaN always is.
+        """Return the signs of parameters that keep curves monotone: 1 upwards, −1 downwards, 0 free, as NaN always is.
 
         >>> form = AdditiveForm((np.array([1.0, 2.0]), np.array([0.5])), np.array([True, False]))
         >>> form.signs({0: "decreasing"}).tolist()
@@ -350,11 +323,13 @@ class AdditiveForm(Form):
             monotone: ``increasing`` or ``decreasing`` for all features, or by name or column of a feature.
             names: What the features are called.
         """
-        wanted = monotone_signs(monotone, self.n_features, names)
-        pairs = zip(wanted, self._features, strict=True)
-        signs = [np.r_[np.full(len(cuts), sign), np.zeros(own, dtype=np.int64)] for sign, (cuts, own) in pairs]
-        slopes = wanted[:0] if self.starts is None else wanted[self._sloped]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *signs, slopes])
+        signs = monotone_signs(monotone, self.n_features, names)
+        repeated = [
+            np.r_[np.full(len(cuts), sign), np.zeros(n_missing, dtype=np.int64)]
+            for sign, (cuts, n_missing) in zip(signs, self._features, strict=True)
+        ]
+        slopes = signs[:0] if self.starts is None else signs[self._sloped]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *repeated, slopes])
 
     def shapes(self, theta: FloatArray, names: Sequence[str] | None = None) -> list[Shape]:
         """Return the curve of each feature.
@@ -367,11 +342,11 @@ class AdditiveForm(Form):
         labels = feature_labels(names, self.n_features)
         if len(labels) != self.n_features:
             raise DataError(f"{len(labels)} feature names for {self.n_features} features")
-        values = np.split(self._values(theta), self.first_cells[1:]) if self.n_features else []
+        values = np.split(self._numpy_bin_values(theta), self.first_bins[1:]) if self.n_features else []
         starts = [None] * self.n_features if self.starts is None else self.starts.tolist()
         return [
-            Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if own else None, start)
-            for name, cuts, heights, own, start in zip(
+            Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if missing else None, start)
+            for name, cuts, heights, missing, start in zip(
                 labels, self.thresholds, values, self.missing, starts, strict=True
             )
         ]
@@ -388,8 +363,8 @@ class AdditiveForm(Form):
                 refuse_feature(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
 
     def dense(self, X: npt.ArrayLike | Features) -> AnyArray:
-        """Return features as an array of float32 or float64, and refuse sparse ones and other columns."""
-        values = _as_dense(X)
+        """Return features as an array of float32 or float64, and refuse sparse ones and another number of columns."""
+        values = as_dense(X)
         if values.shape[1] != self.n_features:
             raise DataError(
                 Parameter("X"),
@@ -404,8 +379,8 @@ def check_shape(shape: CurveShape) -> None:
         raise ValueError(f"unknown shape {shape!r}; known: {', '.join(get_args(CurveShape))}")
 
 
-def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
-    """Rows of float32 or float64, in the caller's memory where they are so already."""
+def as_dense(X: npt.ArrayLike | Features) -> AnyArray:
+    """Return rows of float32 or float64, without a copy if possible."""
     if sp.issparse(X):
         raise DataError("the additive scorer takes no sparse X; pass X.toarray()")
     array = np.asarray(X)
@@ -422,7 +397,7 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
 
 
 def refuse_feature(text: str, feature: int) -> NoReturn:
-    """Raise an error about a feature, whose name takes the place of ``{feature}`` in the text."""
+    """Raise an error about a feature, whose name replaces ``{feature}`` in the text."""
     from marginrank.data.inputs import FeatureError  # noqa: PLC0415
 
     raise FeatureError(text, feature)

@@ -15,14 +15,14 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 
 #: Rows whose leaves are looked up together.
 _ROWS: Final = 1 << 12
-#: Most features of trees: nothing else in a model file says how many there may be, and each has a name and a count.
+#: Maximum number of features: nothing else in a model file limits it, and each feature has a name and a count.
 _MOST_FEATURES: Final = 1 << 20
 
 
 class Tree(NamedTuple):
     """One tree, node after node, children after their parent: features are −1 at leaves, which have values.
 
-    ``missing_left`` says where missing values go; None for trees that take none.
+    ``missing_left`` tells whether missing values go left; None for trees without missing values.
     """
 
     feature: AnyArray
@@ -35,7 +35,7 @@ class Tree(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoostedForm(Form):
-    """Trees that add up to some outputs; θ has the values of all leaves, tree after tree.
+    """Sums of trees; θ has the values of all leaves, tree after tree.
 
     A row goes left if its feature is at most the threshold. With ``grades`` there is one output for each, and the
     score is the expected grade Σ_z z · softmax(outputs)_z; without, there is one output, and it is the score.
@@ -49,7 +49,7 @@ class BoostedForm(Form):
     Args:
         n_features: Number of features.
         feature: The feature that each node splits on, or −1 for a leaf.
-        threshold: What it is compared with.
+        threshold: The threshold of each node.
         left: Where to go if it is not larger; of a leaf, its number in θ.
         right: Where to go if it is larger.
         roots: The first node of each tree.
@@ -105,7 +105,7 @@ class BoostedForm(Form):
     def collect(
         cls, trees: Sequence[Tree], outputs: Sequence[int], n_features: int, grades: FloatArray | None = None
     ) -> tuple[BoostedForm, FloatArray]:
-        """Put trees together; return the form and the values of the leaves."""
+        """Return the form of a list of trees, and the values of the leaves."""
         sizes = np.array([len(tree.feature) for tree in trees], dtype=np.int64)
         roots = np.cumsum(sizes) - sizes
         feature, threshold, left, right, value = (
@@ -115,17 +115,15 @@ class BoostedForm(Form):
         leaf, shift = feature < 0, np.repeat(roots, sizes)
         left = np.where(leaf, np.cumsum(leaf) - 1, left + shift).astype(np.int64)
         right = np.where(leaf, 0, right + shift).astype(np.int64)
-        own = np.zeros(0) if grades is None else grades
-        numbers = np.maximum(feature, -1).astype(np.int64)
         form = cls(
             n_features,
-            numbers,
+            np.maximum(feature, -1).astype(np.int64),
             threshold,
             left,
             right,
             roots,
             np.array(outputs, dtype=np.int64),
-            own,
+            np.zeros(0) if grades is None else grades,
             missing_left=_missing_left(trees),
         )
         return form, value[leaf]
@@ -137,7 +135,7 @@ class BoostedForm(Form):
 
     @property
     def n_parameters(self) -> int:
-        """Leaves of all trees."""
+        """Number of leaves of all trees."""
         return int(np.count_nonzero(self.feature < 0))
 
     def first(self, n_trees: int) -> BoostedForm:
@@ -160,7 +158,7 @@ class BoostedForm(Form):
         return (TreesTerm(*nodes, self.grades, self.single, self.missing_left, theta),)
 
     def leaves(self, X: Features, n_jobs: int | None = None) -> AnyArray:
-        """Return the leaf of each tree that each document comes to, as its number in θ.
+        """Return the leaf that each document reaches in each tree, as its index in θ.
 
         >>> stump = Tree(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
         ...     np.array([0, 0.25, 2.0]))
@@ -181,7 +179,7 @@ class BoostedForm(Form):
         return leaves
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return how many nodes split on each feature."""
+        """Return the number of nodes that split on each feature."""
         return np.bincount(self.feature[self.feature >= 0], minlength=self.n_features).astype(np.float64)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -191,7 +189,7 @@ class BoostedForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Build trees from what `arrays` returned, and refuse what does not fit together."""
+        """Build the form from what `arrays` returned, and refuse nodes that do not fit together."""
         feature, left, right, roots, outputs = (
             stored(arrays, f"trees.{name}", np.int64) for name in ("feature", "left", "right", "roots", "outputs")
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -23,9 +24,9 @@ from marginrank.typing import Features, FloatArray, IntArray
 
 Backend: TypeAlias = Literal["lightgbm", "xgboost"]
 _INSTALL: Final = {"lightgbm": "'marginrank[boosted]'", "xgboost": "xgboost"}
-#: Least curvature of a leaf, far below that of a document that matters.
-_LEAST_CURVATURE: Final = 1e-6
-#: Trees that say which features are strongest.
+#: Minimum curvature of a leaf, far below that of a document that matters.
+_MIN_CURVATURE: Final = 1e-6
+#: Number of trees that rank the features by gain.
 _SCREENING_TREES: Final = 100
 
 
@@ -37,11 +38,11 @@ class Boosted(StagedScorer):
     and ``l2`` regularise; C is that of the model in ``start`` and of ``refit``, and has no effect without one of them.
 
     Args:
-        trees: Number of trees; with validation queries, the most.
-        leaves: Most leaves of a tree.
-        depth: Most splits above a leaf; no limit by default.
-        learning_rate: What each tree is multiplied with.
-        min_documents: Fewest documents of a leaf; for LightGBM only.
+        trees: Number of trees; with validation queries, the maximum.
+        leaves: Maximum number of leaves of a tree.
+        depth: Maximum depth of a tree; no limit by default.
+        learning_rate: Factor of each tree.
+        min_documents: Minimum number of documents in a leaf; for LightGBM only.
         l2: Added to the curvature of each leaf, which with ``curvature="gradient"`` is the sum of the absolute
             gradients; each query counts 1 on average.
         features: Share of the features that a tree may split, drawn anew for each tree.
@@ -61,6 +62,8 @@ class Boosted(StagedScorer):
     """
 
     name = "boosted"
+    tuned_options = MappingProxyType({"leaves": (8, 31), "learning_rate": (0.03, 0.1)})
+    stages_option = "trees"
     trees: int = 300
     leaves: int = 31
     depth: int | None = None
@@ -81,8 +84,8 @@ class Boosted(StagedScorer):
         super().__post_init__()
         if isinstance(self.start_scorer, StagedScorer):
             raise ValueError(f"start is {self.start!r}; give a scorer that a solver trains, such as 'linear'")
-        least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1, "bags": 1, "strongest": 1}
-        for name, bound in least.items():
+        minimum = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1, "bags": 1, "strongest": 1}
+        for name, bound in minimum.items():
             value = getattr(self, name)
             if value is not None and value < bound:
                 raise ValueError(f"{name} is {value}; give a whole number, at least {bound}")
@@ -110,8 +113,8 @@ class Boosted(StagedScorer):
         return None if self.start is None else parse_scorer(self.start)
 
     @property
-    def most_stages(self) -> int | None:
-        """The trees, and the model that they are added to."""
+    def max_stages(self) -> int | None:
+        """The number of trees, plus one for the model that they are added to."""
         return self.trees + (self.start is not None)
 
     @property
@@ -143,31 +146,31 @@ class Boosted(StagedScorer):
         """Return the features to scale."""
         return X if self.start_scorer is None else self.start_scorer.before_scaling(X)
 
-    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
-        """Grow a tree on the gradient at the scores so far, again and again."""
+    def stages(self, risk: ScoreRisk, limits: StageLimits) -> Iterator[Stage]:
+        """Grow trees, each on the gradient at the current scores."""
         queries, loss = risk.queries, risk.loss.definition
         check_curvature(loss, self.curvature)
         if not loss.convex and not risk.start.any():
             raise ParameterError(
-                "the tight bound has no slope at scores 0, where boosted trees begin; use ",
+                "the gradient of the tight bound is 0 at scores 0, where boosted trees begin; use ",
                 Parameter("bound", "hinge"),
                 ", or a start: ",
                 Parameter("scorer", "boosted(start=linear)"),
             )
-        grower = self._grower(risk, setting)
-        forests = [_Forest(risk, self.curvature, setting.n_jobs) for _ in range(self.bags)]
-        rng = np.random.default_rng(setting.random_state or 0)
+        grower = self._grower(risk, limits)
+        forests = [_Forest(risk, self.curvature, limits.n_jobs) for _ in range(self.bags)]
+        rng = np.random.default_rng(limits.random_state or 0)
         grown: list[Tree] = []
         leaves: list[FloatArray] = []
         for _ in range(self.trees):
             trees = [forest.grow(grower, bag, self._draw(risk, rng)) for bag, forest in enumerate(forests)]
-            found = [tree._replace(value=tree.value / self.bags) for tree in trees if tree is not None]
-            if not found:
+            new = [tree._replace(value=tree.value / self.bags) for tree in trees if tree is not None]
+            if not new:
                 if self.queries < 1:
                     continue
                 break
-            form, theta = _form(found, queries.n_features, grower.single)
-            grown += found
+            form, theta = _form(new, queries.n_features, grower.single)
+            grown += new
             leaves.append(theta)
             until = tuple(grown)
             yield GrownStage(
@@ -177,25 +180,25 @@ class Boosted(StagedScorer):
                 (form, theta),
             )
         if not grown and self.start is None:
-            raise DataError(grower.nothing)
+            raise DataError(grower.no_split)
 
-    def _grower(self, risk: ScoreRisk, setting: StageLimits) -> _Grower:
-        """Return what grows trees on the features to keep."""
+    def _grower(self, risk: ScoreRisk, limits: StageLimits) -> _Grower:
+        """Return the grower of trees, restricted to the strongest features."""
         queries, make = risk.queries, _GROWERS[self.backend]
         if self.strongest is None or self.strongest >= queries.n_features:
-            return make(self, queries, setting)
-        first = make(replace(self, bags=1), queries, setting)
-        forest = _Forest(risk, self.curvature, setting.n_jobs)
-        rng = np.random.default_rng(setting.random_state or 0)
+            return make(self, queries, limits)
+        first = make(replace(self, bags=1), queries, limits)
+        forest = _Forest(risk, self.curvature, limits.n_jobs)
+        rng = np.random.default_rng(limits.random_state or 0)
         for _ in range(min(self.trees, _SCREENING_TREES)):
-            ends = forest.grow(first, 0, self._draw(risk, rng)) is None and self.queries == 1
-            if ends or setting.late:
+            exhausted = forest.grow(first, 0, self._draw(risk, rng)) is None and self.queries == 1
+            if exhausted or limits.late:
                 break
         strongest = np.argsort(-first.gains(), kind="stable")[: self.strongest]
-        return make(self, queries, setting, np.sort(strongest))
+        return make(self, queries, limits, np.sort(strongest))
 
     def _draw(self, risk: ScoreRisk, rng: np.random.Generator) -> FloatArray:
-        """Return the weight of each document for the next tree: that of its query, or 0 where it is not drawn."""
+        """Return the weight of each document for the next tree: that of its query, or 0 if it is not drawn."""
         queries, active = risk.queries, risk.active
         weights = risk.weights * len(active)
         if self.queries < 1:
@@ -205,7 +208,7 @@ class Boosted(StagedScorer):
         return np.repeat(weights, queries.lengths)
 
     def constraints(self, queries: Queries) -> IntArray | None:
-        """Return 1 for features that raise the score, −1 for those that lower it, 0 where free; None where all are."""
+        """Return 1 for features that raise the score, −1 for those that lower it, 0 if free; None if all are free."""
         if self.monotone is None:
             return None
         return monotone_signs(self.monotone, queries.n_features, queries.feature_names)
@@ -217,93 +220,95 @@ def _form(trees: Any, n_features: int, single: bool) -> tuple[BoostedForm, Float
 
 
 class _Forest:
-    """One forest while it grows: the scores that its trees add up to, and the slopes of the loss there."""
+    """A growing forest: the sum of its trees, and the derivatives of the loss there."""
 
     def __init__(self, risk: ScoreRisk, curvature: Curvature, n_jobs: int | None) -> None:
-        self._whole, self._curvature, self._n_jobs = risk, curvature, n_jobs
+        self._risk, self._curvature, self._n_jobs = risk, curvature, n_jobs
         self._move(risk.start)
 
     def _move(self, scores: FloatArray) -> None:
         self.scores = scores
-        self._xi, *self._slopes = derivatives(self._whole.loss, scores, self._curvature, self._n_jobs)
+        self._xi, *self._derivatives = derivatives(self._risk.loss, scores, self._curvature, self._n_jobs)
 
     @property
     def risk(self) -> float:
         """The risk of the scores."""
-        return float(self._whole.weights @ self._xi)
+        return float(self._risk.weights @ self._xi)
 
     def grow(self, grower: _Grower, bag: int, weights: FloatArray) -> Tree | None:
-        """Add a tree and return it; None if there is no split that pays."""
-        gradient, curvature = self._slopes
+        """Add a tree and return it; None if no split lowers the loss."""
+        gradient, curvature = self._derivatives
         tree = grower.grow(bag, weights * gradient, weights * curvature)
         if tree is not None:
-            queries = self._whole.queries
+            queries = self._risk.queries
             form, theta = _form([tree], queries.n_features, grower.single)
             self._move(self.scores + form.score(theta, queries.X, self._n_jobs))
         return tree
 
 
 class _Grower(ABC):
-    """Grows trees with a library, one at a time, for each bag; ``single`` where it compares features as float32.
+    """Grows trees with a library, one at a time for each bag; ``single`` if it compares features as float32.
 
     Args:
-        options: How to grow them.
-        queries: What to grow them on.
-        setting: Seed and threads.
-        kept: The features that may be split; all by default.
+        options: Options of the trees.
+        queries: Training queries.
+        limits: Seed and threads.
+        features: The features that may be split; all by default.
     """
 
     single: bool
-    #: What to say where there is no split at all.
-    nothing: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
+    #: Message if there is no split at all.
+    no_split: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
 
-    def __init__(self, options: Boosted, queries: Queries, setting: StageLimits, kept: IntArray | None = None) -> None:
-        self._kept = np.arange(queries.n_features) if kept is None else kept
+    def __init__(
+        self, options: Boosted, queries: Queries, limits: StageLimits, features: IntArray | None = None
+    ) -> None:
+        self._features = np.arange(queries.n_features) if features is None else features
         signs = options.constraints(queries)
-        X = queries.X if kept is None else queries.X[:, kept]
-        self._start(options, X, queries.grades, setting, None if signs is None else signs[self._kept].tolist())
+        X = queries.X if features is None else queries.X[:, features]
+        self._start(options, X, queries.grades, limits, None if signs is None else signs[self._features].tolist())
 
     @abstractmethod
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, limits: StageLimits, signs: list[int] | None
     ) -> None:
         """Make a booster for each bag."""
 
     @abstractmethod
     def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        """Return the next tree, by the numbers of the kept features."""
+        """Return the next tree, with features numbered among those that may be split."""
 
     @abstractmethod
     def gains(self) -> FloatArray:
-        """Return what splits of each kept feature have gained so far, in the first bag."""
+        """Return the total gain of the splits of each feature, in the first bag."""
 
     def grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        """Return the next tree of a bag; None if there is no split left that pays."""
+        """Return the next tree of a bag; None if no split lowers the loss."""
         tree = self._grow(bag, gradient, curvature)
         if tree is None:
             return None
         features = np.asarray(tree.feature, dtype=np.int64)
-        return tree._replace(feature=np.where(features < 0, -1, self._kept[features]))
+        return tree._replace(feature=np.where(features < 0, -1, self._features[features]))
 
 
 class _LightGBM(_Grower):
     single = False
 
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, limits: StageLimits, signs: list[int] | None
     ) -> None:
         lightgbm = backend_module("lightgbm")
-        seed = setting.random_state or 0
+        seed = limits.random_state or 0
         settings = {
             "objective": "none",
             "learning_rate": options.learning_rate,
             "num_leaves": options.leaves,
             "max_depth": options.depth or -1,
             "min_data_in_leaf": options.min_documents,
-            "min_sum_hessian_in_leaf": _LEAST_CURVATURE,
+            "min_sum_hessian_in_leaf": _MIN_CURVATURE,
             "lambda_l2": options.l2,
             "feature_fraction": options.features,
-            "num_threads": thread_count(setting.n_jobs),
+            "num_threads": thread_count(limits.n_jobs),
             "seed": seed,
             "deterministic": True,
             "force_row_wise": True,
@@ -312,16 +317,16 @@ class _LightGBM(_Grower):
         if signs is not None:
             settings["monotone_constraints"] = signs
         data = lightgbm.Dataset(X, grades, params=settings).construct()
-        # LightGBM fails where no feature has a split with enough documents on both sides.
-        splits = any(data.feature_num_bin(feature) > 1 for feature in range(len(self._kept)))
+        # LightGBM fails if no feature has a split with enough documents on both sides.
+        splits = any(data.feature_num_bin(feature) > 1 for feature in range(len(self._features)))
         if not splits:
-            self.nothing = (
+            self.no_split = (
                 f"no feature splits the {len(grades):,} documents into parts of at least "
                 f"{options.min_documents}; lower min_documents, or look at the features with `marginrank inspect`"
             )
-        # Its draws by seeds that follow each other are much alike.
+        # Consecutive seeds draw similar samples.
         seeds = np.random.default_rng(seed).integers(1 << 30, size=options.bags).tolist() if splits else []
-        self._boosters = [lightgbm.Booster(settings | {"feature_fraction_seed": own}, data) for own in seeds]
+        self._boosters = [lightgbm.Booster(settings | {"feature_fraction_seed": seed}, data) for seed in seeds]
 
     def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
         if not self._boosters or self._boosters[bag].update(fobj=lambda *_: (gradient, curvature)):
@@ -331,9 +336,9 @@ class _LightGBM(_Grower):
         return lightgbm_tree(dumped["tree_info"][0]["tree_structure"])
 
     def gains(self) -> FloatArray:
-        """Return what splits of each kept feature have gained so far, in the first bag."""
+        """Return the total gain of the splits of each feature, in the first bag."""
         if not self._boosters:
-            return np.zeros(len(self._kept))
+            return np.zeros(len(self._features))
         return np.asarray(self._boosters[0].feature_importance("gain"), dtype=np.float64)
 
 
@@ -341,7 +346,7 @@ class _XGBoost(_Grower):
     single = True
 
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, limits: StageLimits, signs: list[int] | None
     ) -> None:
         xgboost = backend_module("xgboost")
         settings = {
@@ -350,17 +355,17 @@ class _XGBoost(_Grower):
             "learning_rate": options.learning_rate,
             "max_leaves": options.leaves,
             "max_depth": options.depth or 0,
-            "min_child_weight": _LEAST_CURVATURE,
+            "min_child_weight": _MIN_CURVATURE,
             "lambda": options.l2,
             "colsample_bytree": options.features,
-            "nthread": thread_count(setting.n_jobs),
+            "nthread": thread_count(limits.n_jobs),
             "base_score": 0.0,
             "verbosity": 0,
         }
         if signs is not None:
             settings["monotone_constraints"] = f"({','.join(map(str, signs))})"
         self._data = xgboost.QuantileDMatrix(np.asarray(X), grades)
-        seeds = range(setting.random_state or 0, (setting.random_state or 0) + options.bags)
+        seeds = range(limits.random_state or 0, (limits.random_state or 0) + options.bags)
         self._boosters = [xgboost.Booster(settings | {"seed": seed}, [self._data]) for seed in seeds]
         self._rounds = [0] * options.bags
 
@@ -373,16 +378,16 @@ class _XGBoost(_Grower):
         return xgboost_tree(tree) if len(tree["left_children"]) > 1 else None
 
     def gains(self) -> FloatArray:
-        """Return what splits of each kept feature have gained so far, in the first bag."""
+        """Return the total gain of the splits of each feature, in the first bag."""
         by_name = self._boosters[0].get_score(importance_type="total_gain")
-        return np.array([by_name.get(f"f{feature}", 0.0) for feature in range(len(self._kept))])
+        return np.array([by_name.get(f"f{feature}", 0.0) for feature in range(len(self._features))])
 
 
 _GROWERS: Final[Mapping[str, type[_LightGBM | _XGBoost]]] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
 
 
 def backend_module(name: Backend) -> Any:
-    """Import a library of boosted trees, or say how to get it."""
+    """Import a library of boosted trees, or raise an error that says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -390,34 +395,33 @@ def backend_module(name: Backend) -> Any:
         raise ImportError(f"training boosted trees needs {library}: pip install {_INSTALL[name]}") from None
 
 
-def lightgbm_tree(node: Mapping[str, Any]) -> Tree:
-    """Write the nodes of a tree of LightGBM down one after the other, parents first.
+#: A node as columns of `Tree`, and its children with the columns that refer to them.
+_Node: TypeAlias = tuple[list[float], tuple[tuple[Any, int], ...]]
 
-    Where LightGBM saw no missing value of a feature in training, it takes one for 0.
+
+def lightgbm_tree(node: Mapping[str, Any]) -> Tree:
+    """Read a tree of LightGBM, as a list of nodes with parents first.
+
+    If a feature had no missing value in training, LightGBM treats a missing value as 0.
 
     >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3},
     ...     "missing_type": "NaN", "default_left": False}
     >>> [column.tolist() for column in lightgbm_tree(node)]
     [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
     """
-    rows: list[list[float]] = []
-    waiting: list[tuple[Mapping[str, Any], int, int]] = [(node, -1, 0)]
-    while waiting:
-        one, parent, side = waiting.pop()
-        number = len(rows)
-        if parent >= 0:
-            rows[parent][side] = number
-        if "leaf_value" in one:
-            rows.append([-1, 0.0, 0, 0, one["leaf_value"], 0])
-            continue
-        missing_left = one["default_left"] if one["missing_type"] == "NaN" else one["threshold"] >= 0
-        rows.append([one["split_feature"], one["threshold"], 0, 0, 0.0, missing_left])
-        waiting += [(one["right_child"], number, 3), (one["left_child"], number, 2)]
-    return Tree(*np.array(rows, dtype=np.float64).T)
+
+    def read(node: Mapping[str, Any]) -> _Node:
+        if "leaf_value" in node:
+            return [-1, 0.0, 0, 0, node["leaf_value"], 0], ()
+        missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
+        row = [node["split_feature"], node["threshold"], 0, 0, 0.0, missing_left]
+        return row, ((node["right_child"], 3), (node["left_child"], 2))
+
+    return _flatten(node, read)
 
 
 def xgboost_tree(tree: Mapping[str, Any]) -> Tree:
-    """Read a tree of XGBoost's model files: it goes left where a feature is below the threshold, in float32.
+    """Read a tree of XGBoost's model files: a feature below the threshold, in float32, goes left.
 
     >>> tree = {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [2, 0, 0],
     ...     "split_conditions": [0.5, 1.0, 3.0], "default_left": [1, 0, 0]}
@@ -428,17 +432,25 @@ def xgboost_tree(tree: Mapping[str, Any]) -> Tree:
     left, right, feature, condition, default = (
         tree[name] for name in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
     )
-    rows: list[list[float]] = []
-    waiting: list[tuple[int, int, int]] = [(0, -1, 0)]
-    while waiting:
-        node, parent, side = waiting.pop()
-        number = len(rows)
-        if parent >= 0:
-            rows[parent][side] = number
+
+    def read(node: int) -> _Node:
         if left[node] < 0:
-            rows.append([-1, 0.0, 0, 0, condition[node], 0])
-            continue
+            return [-1, 0.0, 0, 0, condition[node], 0], ()
         below = np.nextafter(np.float32(condition[node]), np.float32(-np.inf))
-        rows.append([feature[node], float(below), 0, 0, 0.0, default[node]])
-        waiting += [(right[node], number, 3), (left[node], number, 2)]
+        return [feature[node], float(below), 0, 0, 0.0, default[node]], ((right[node], 3), (left[node], 2))
+
+    return _flatten(0, read)
+
+
+def _flatten(root: Any, read: Callable[[Any], _Node]) -> Tree:
+    """Return a tree as arrays, parents first; ``read`` reads a node."""
+    rows: list[list[float]] = []
+    waiting: list[tuple[Any, int, int]] = [(root, -1, 0)]
+    while waiting:
+        node, parent, column = waiting.pop()
+        if parent >= 0:
+            rows[parent][column] = len(rows)
+        row, children = read(node)
+        waiting += [(child, len(rows), column) for child, column in children]
+        rows.append(row)
     return Tree(*np.array(rows, dtype=np.float64).T)

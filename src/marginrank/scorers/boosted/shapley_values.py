@@ -10,7 +10,7 @@ import numpy as np
 from marginrank.scorers.terms import TreesTerm, softmax
 from marginrank.typing import FloatArray, IntArray
 
-#: Points at which gradients are averaged; by Gauss's rule scores are exact to 1e-8 for outputs that differ by up to 20.
+#: Points of Gauss's rule for averages of gradients; scores are exact to 1e-8 for outputs that differ by up to 20.
 _POINTS: Final = 64
 
 
@@ -49,7 +49,7 @@ def shapley_values(trees: TreesTerm, X: FloatArray, references: FloatArray) -> F
 
 
 def _compared(trees: TreesTerm, X: FloatArray) -> FloatArray:
-    """Return features as they are compared with thresholds."""
+    """Return features in the precision of comparisons with thresholds."""
     return np.ascontiguousarray(X.astype(np.float32) if trees.single else X, dtype=np.float64)
 
 

@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.runtime.threads import for_each, single_blas
+from marginrank.runtime.threads import for_each, one_blas_thread
 from marginrank.scorers.form import NAN_ADVICE, Form, stored
 from marginrank.scorers.terms import KernelTerm
 from marginrank.typing import AnyArray, FloatArray
 
-#: Values of the kernel that are in memory at a time.
+#: Values of the kernel in a block of rows.
 _BLOCK_VALUES: Final = 1 << 22
-#: Rows whose diagonal of a given function is computed together.
+#: Rows of a block of the diagonal of a custom kernel.
 _DIAGONAL_ROWS: Final = 64
 _LARGEST_DEGREE: Final = 100
-#: Returns what multiplies rows with the rows of a matrix, ``left @ right.T``.
+#: Takes a matrix, and returns a function that multiplies rows by its rows: ``left @ right.T``.
 Products: TypeAlias = Callable[[FloatArray], Callable[[FloatArray], FloatArray]]
 
 
@@ -31,7 +31,7 @@ def _all_products(right: FloatArray) -> Callable[[FloatArray], FloatArray]:
 class KernelFunction(ABC):
     """A positive semi-definite function of two documents."""
 
-    #: What a model file calls it; empty if no file can hold it.
+    #: Name in model files; empty if no file can hold it.
     name: ClassVar[str]
 
     def __call__(self, rows: FloatArray, columns: FloatArray) -> FloatArray:
@@ -40,7 +40,7 @@ class KernelFunction(ABC):
 
     @abstractmethod
     def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
-        """Return what computes the kernel of rows with these columns, from products of two matrices."""
+        """Return a function that computes the kernel of rows with these columns, from products of two matrices."""
 
     @abstractmethod
     def diagonal(self, rows: FloatArray) -> FloatArray:
@@ -48,7 +48,7 @@ class KernelFunction(ABC):
 
     @abstractmethod
     def parameters(self) -> FloatArray:
-        """Return the numbers that make the function."""
+        """Return the parameters of the function."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Rbf(KernelFunction):
         check_number("gamma", self.gamma, above=0.0)
 
     def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
-        """Return what computes the kernel of rows with these columns."""
-        # ‖x − z‖² is a difference of squares, which loses few digits if they are small.
+        """Return a function that computes the kernel of rows with these columns."""
+        # ‖x − z‖² is computed as a difference of squares, which is accurate if these are small.
         center = columns.mean(axis=0)
         right = columns - center
         multiply, squares = products(right), np.einsum("ij,ij->i", right, right)
@@ -113,7 +113,7 @@ class Poly(KernelFunction):
             raise ValueError(f"degree is {self.degree}; it must be a whole number from 1 to {_LARGEST_DEGREE}")
 
     def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
-        """Return what computes the kernel of rows with these columns."""
+        """Return a function that computes the kernel of rows with these columns."""
         multiply = products(columns)
         return lambda rows: self._power(multiply(rows))
 
@@ -132,8 +132,8 @@ class Poly(KernelFunction):
 
 
 @dataclass(frozen=True)
-class Given(KernelFunction):
-    """A function of two arrays of documents that returns the kernel of every row with every column."""
+class CustomKernel(KernelFunction):
+    """A user's function of two arrays of documents that returns the kernel of every row with every column."""
 
     name: ClassVar[str] = ""
     function: Callable[[FloatArray, FloatArray], Any]
@@ -143,13 +143,15 @@ class Given(KernelFunction):
         columns: FloatArray,
         products: Products = _all_products,  # noqa: ARG002
     ) -> Callable[[FloatArray], FloatArray]:
-        """Return what calls the function, and refuses values of another shape."""
+        """Return a function that calls the user's, and refuses values of another shape."""
 
         def values(rows: FloatArray) -> FloatArray:
             values = np.array(self.function(rows, columns), dtype=np.float64)
             if values.shape != (len(rows), len(columns)):
-                asked = f"for {len(rows)} and {len(columns)} documents; return one value for every pair"
-                raise DataError(f"the kernel function returned shape {values.shape} {asked}")
+                sizes = f"{len(rows)} and {len(columns)} documents"
+                raise DataError(
+                    f"the kernel function returned shape {values.shape} for {sizes}; return one value for every pair"
+                )
             return values
 
         return values
@@ -161,7 +163,7 @@ class Given(KernelFunction):
         return np.concatenate([np.zeros(0), *(np.diagonal(self(block, block)) for block in blocks)])
 
     def parameters(self) -> FloatArray:
-        """Refuse: only code can describe a function."""
+        """Raise TypeError, since no file can hold a function."""
         raise TypeError("a kernel that is a function cannot be written to a file; use kernel='rbf' or 'poly' to save")
 
 
@@ -212,7 +214,7 @@ class KernelForm(Form):
         return (KernelTerm(self.documents, self.coefficients(theta), name, parameters, self.kernel),)
 
     def features(self, X: AnyArray, n_jobs: int | None = None) -> FloatArray:
-        """Return the features that θ are weights of, one row per document.
+        """Return the features that θ weights, one row per document.
 
         >>> half = KernelForm(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
         >>> half.features(np.array([[0.0]])).round(4).tolist()                           # ½ and e⁻²
@@ -228,7 +230,7 @@ class KernelForm(Form):
             values = self.kernel(np.asarray(X[rows], dtype=np.float64), self.documents)
             features[rows] = solve_triangular(lower, values.T, lower=True, check_finite=False).T
 
-        with single_blas():
+        with one_blas_thread():
             for_each(work, [(start,) for start in range(0, len(X), step)], n_jobs)
         return features
 
@@ -255,7 +257,7 @@ class KernelForm(Form):
         return beta
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return nothing: the kernel is a function of all features together."""
+        """Return an empty array, since the kernel depends on all features together."""
         return np.zeros(0)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -265,7 +267,7 @@ class KernelForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Build a kernel from what `arrays` returned."""
+        """Build the form from what `arrays` returned."""
         documents = stored(arrays, "kernel.documents", np.float64, ndim=2)
         if documents.shape[1:] != (n_features,):
             raise ValueError(f"documents of shape {documents.shape} for {n_features} features")
@@ -283,7 +285,7 @@ def _stored_kernel(arrays: Mapping[str, AnyArray]) -> KernelFunction:
 
 
 def _check_factor(factor: FloatArray, n: int) -> None:
-    """Refuse what is not a lower triangle with a positive diagonal."""
+    """Refuse anything but a lower triangle with a positive diagonal."""
     if factor.shape != (n * (n + 1) // 2,) or not np.isfinite(factor).all():
         raise ValueError(f"the factor of {n} documents is not a triangle of finite numbers")
     if (factor[np.cumsum(np.arange(1, n + 1)) - 1] <= 0).any():
@@ -291,7 +293,7 @@ def _check_factor(factor: FloatArray, n: int) -> None:
 
 
 def check_number(name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf) -> None:
-    """Refuse what is not a finite number in its range.
+    """Refuse anything but a finite number in a range.
 
     >>> check_number("gamma", 0.0, above=0.0)
     Traceback (most recent call last):

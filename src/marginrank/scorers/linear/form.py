@@ -27,8 +27,8 @@ class LinearForm(Form):
 
     Args:
         n_features: Number of features.
-        raw_fill: What replaces NaN of each feature before scaling; None if nothing does.
-        fill: What replaces NaN after scaling; None if nothing does.
+        raw_fill: Value of each feature that replaces NaN before scaling; None to keep NaN.
+        fill: Value of each feature that replaces NaN after scaling; None to keep NaN.
         flagged: Features with a second weight, which is added if they are NaN; these weights are the last of θ.
     """
 
@@ -44,7 +44,7 @@ class LinearForm(Form):
     def __post_init__(self) -> None:
         for fill in (self.raw_fill, self.fill):
             if fill is not None and not (fill.shape == (self.n_features,) and np.isfinite(fill).all()):
-                raise ValueError("what replaces missing values is not one number for each feature")
+                raise ValueError("the fill of missing values is not one finite number for each feature")
         numbers = np.array([-1, *self.flagged.tolist(), self.n_features])
         if (np.diff(numbers) <= 0).any() or (len(self.flagged) and self.fill is None):
             raise ValueError("the features with a weight for missing values do not fit")
@@ -64,15 +64,15 @@ class LinearForm(Form):
         return X if self.raw_fill is None else replace_nan(X, self.raw_fill)
 
     def columns(self, X: Features) -> Features:
-        """Return what the parameters are weights of: features without NaN, and a column of 0 and 1 for each flagged."""
+        """Return the columns that θ weights: features without NaN, and an indicator for each flagged feature."""
         if self.fill is None:
             return X
         if not len(self.flagged):
             return replace_nan(X, self.fill)
         if sp.issparse(X):
             filled = replace_nan(X, self.fill)
-            gaps = np.isnan(X.data).astype(X.dtype)
-            absent = sp.csr_array((gaps, X.indices, X.indptr), shape=X.shape, copy=True)
+            missing = np.isnan(X.data).astype(X.dtype)
+            absent = sp.csr_array((missing, X.indices, X.indptr), shape=X.shape, copy=True)
             absent.eliminate_zeros()
             return sp.csr_array(sp.hstack([cast("sp.csr_array", filled), absent[:, self.flagged]], format="csr"))
         columns = allocate((len(X), self.n_parameters), X.dtype)
@@ -84,7 +84,7 @@ class LinearForm(Form):
         return columns
 
     def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents; of sparse features, the stored values are added in order."""
+        """Return the scores of documents; stored values of sparse features are added in order."""
         if not sp.issparse(X):
             return super().score(theta, X, n_jobs)
         from marginrank.scorers.linear.scorer import linear_scores  # noqa: PLC0415
@@ -101,24 +101,24 @@ class LinearForm(Form):
         return theta[: self.n_features]
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return what replaces missing values."""
-        parts = {"raw_fill": self.raw_fill, "fill": self.fill, "flagged": self.flagged if len(self.flagged) else None}
-        return {f"weights.{name}": part for name, part in parts.items() if part is not None}
+        """Return the values that replace missing ones."""
+        arrays = {"raw_fill": self.raw_fill, "fill": self.fill, "flagged": self.flagged if len(self.flagged) else None}
+        return {f"weights.{name}": array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Build weights from what `arrays` returned."""
+        """Build the form from what `arrays` returned."""
         types = {"raw_fill": np.float64, "fill": np.float64, "flagged": np.int64}
-        parts = {
+        fills = {
             name: stored(arrays, f"weights.{name}", dtype)
             for name, dtype in types.items()
             if f"weights.{name}" in arrays
         }
-        return cls(n_features, **parts)
+        return cls(n_features, **fills)
 
 
 def replace_nan(X: Features, fill: FloatArray) -> Features:
-    """Return features with a value of their column in place of NaN; without any NaN, X itself.
+    """Return features with NaN replaced by the value of the column; X itself if it has no NaN.
 
     >>> replace_nan(np.array([[1.0, np.nan]]), np.array([5.0, 7.0])).tolist()
     [[1.0, 7.0]]
@@ -137,5 +137,5 @@ def replace_nan(X: Features, fill: FloatArray) -> Features:
 
 
 def has_nan(X: AnyArray) -> bool:
-    """Return whether any value is NaN, looking at a few rows at a time."""
+    """Return whether any value is NaN, by blocks of rows."""
     return any(np.isnan(block).any() for _, block in blocks(X))

@@ -44,19 +44,19 @@ class GpuFeatures:
         self.n_bytes = self._X.nbytes
 
     def empty(self, n: int) -> FloatArray:
-        """Make room for numbers in memory that the device reads and writes without a copy in between."""
+        """Allocate memory that the device reads and writes without a copy."""
         torch, device = self.device
-        room: FloatArray = torch.empty(n, dtype=torch.float64, pin_memory=device.type == "cuda").numpy()
-        return room
+        array: FloatArray = torch.empty(n, dtype=torch.float64, pin_memory=device.type == "cuda").numpy()
+        return array
 
     def scores(self, w: Any, start: int = 0, stop: int | None = None) -> Any:
         """Return X·w for the rows from ``start`` to ``stop``."""
         return self.device.torch.cat([rows.double() @ w for rows in self._X[start:stop].split(_ROWS)])
 
     def sums(self, gradient: Any, bounds: IntArray) -> Any:
-        """Return Xᵀ·gradient for each part of the rows, which begin and end at the bounds."""
-        chunks = [(self._X[start:stop], gradient[start:stop]) for start, stop in pairwise(bounds.tolist())]
-        return self.device.torch.stack([_sum(rows, weights) for rows, weights in chunks])
+        """Return Xᵀ·gradient for the rows between each two bounds."""
+        slices = [slice(start, stop) for start, stop in pairwise(bounds.tolist())]
+        return self.device.torch.stack([_sum(self._X[rows], gradient[rows]) for rows in slices])
 
     def score(self, weights: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
@@ -67,6 +67,6 @@ class GpuFeatures:
         out += _sum(self._X[start:stop], self.device.tensor(gradient[start:stop])).cpu().numpy()
 
 
-def _sum(X: Any, weights: Any) -> Any:
-    parts = zip(X.split(_ROWS), weights.split(_ROWS), strict=True)
-    return sum(rows.double().T @ part for rows, part in parts)
+def _sum(X: Any, gradient: Any) -> Any:
+    blocks = zip(X.split(_ROWS), gradient.split(_ROWS), strict=True)
+    return sum(rows.double().T @ block for rows, block in blocks)

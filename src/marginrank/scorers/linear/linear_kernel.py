@@ -1,6 +1,6 @@
 """Rows times weights, and gradients times rows, in float64 whatever the features are.
 
-Float16 comes as whole numbers of 16 bits, since Numba has no float16.
+Features of float16 are passed as uint16, since Numba has no float16.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numba.extending import overload
 
 from marginrank.runtime.kernels import njit
 
-# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+# Sums may be reordered, which lets the compiler vectorise them; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
-#: The bits of a finite float16, moved to where a float32 has them, are that number but for the unit of the exponent.
+#: Moved to the positions of a float32, the bits of a finite float16 are that number, up to a power of two.
 _SIGN, _REST, _UNIT = np.uint32(0x8000), np.uint32(0x7FFF), np.float32(2.0**112)
 _SIGN_MOVES, _REST_MOVES = np.uint32(16), np.uint32(13)
 
@@ -41,9 +41,9 @@ def _from_bits(feature: Any) -> Any:
 
 
 @njit(fastmath=_ANY_ORDER)
-def score_rows(X, w, scores, start, stop):  # type: ignore[no-untyped-def]
-    """Write X·w for the rows from ``start`` to ``stop``."""
-    for row in range(start, stop):
+def score_rows(X, w, scores):  # type: ignore[no-untyped-def]
+    """Write X·w."""
+    for row in range(len(X)):
         total = 0.0
         for column in range(X.shape[1]):
             total += _number(X[row, column]) * w[column]
@@ -51,19 +51,19 @@ def score_rows(X, w, scores, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_ANY_ORDER)
-def add_rows(X, slopes, out, start, stop):  # type: ignore[no-untyped-def]
-    """Add Σ slope·row over the rows from ``start`` to ``stop``, four rows at a time."""
-    full = start + (stop - start) // 4 * 4
-    for row in range(start, full, 4):
-        a, b, c, d = slopes[row], slopes[row + 1], slopes[row + 2], slopes[row + 3]
+def add_rows(X, gradient, out):  # type: ignore[no-untyped-def]
+    """Add Σ gradient·row, four rows at a time."""
+    full = len(X) // 4 * 4
+    for row in range(0, full, 4):
+        a, b, c, d = gradient[row], gradient[row + 1], gradient[row + 2], gradient[row + 3]
         if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
             for column in range(X.shape[1]):
                 first = a * _number(X[row, column]) + b * _number(X[row + 1, column])
                 second = c * _number(X[row + 2, column]) + d * _number(X[row + 3, column])
                 out[column] += first + second
-    for row in range(full, stop):
+    for row in range(full, len(X)):
         for column in range(X.shape[1]):
-            out[column] += slopes[row] * _number(X[row, column])
+            out[column] += gradient[row] * _number(X[row, column])
 
 
 @njit()
@@ -77,9 +77,36 @@ def score_sparse_rows(data, indices, indptr, w, scores, start, stop):  # type: i
 
 
 @njit()
-def add_sparse_rows(data, indices, indptr, slopes, out, start, stop):  # type: ignore[no-untyped-def]
-    """Add Σ slope·row over the rows from ``start`` to ``stop`` of a CSR matrix."""
+def add_sparse_rows(data, indices, indptr, gradient, out, start, stop):  # type: ignore[no-untyped-def]
+    """Add Σ gradient·row over the rows from ``start`` to ``stop`` of a CSR matrix."""
     for row in range(start, stop):
-        if slopes[row] != 0.0:
+        if gradient[row] != 0.0:
             for at in range(indptr[row], indptr[row + 1]):
-                out[indices[at]] += slopes[row] * np.float64(data[at])
+                out[indices[at]] += gradient[row] * np.float64(data[at])
+
+
+@njit()
+def add_products(X, origin, weights, scores):  # type: ignore[no-untyped-def]
+    """Write Σ (x − origin)·weight of each row in the order of `marginrank.scorers.terms.weighted_sums`.
+
+    Four rows at a time: their additions do not wait for each other, and products are vectorised.
+    """
+    n, n_features = X.shape
+    full = n // 4 * 4
+    products = np.empty((4, n_features))
+    for first in range(0, full, 4):
+        for row in range(4):
+            for feature in range(n_features):
+                products[row, feature] = (np.float64(X[first + row, feature]) - origin[feature]) * weights[feature]
+        a = b = c = d = 0.0
+        for feature in range(n_features):
+            a += products[0, feature]
+            b += products[1, feature]
+            c += products[2, feature]
+            d += products[3, feature]
+        scores[first], scores[first + 1], scores[first + 2], scores[first + 3] = a, b, c, d
+    for row in range(full, n):
+        total = 0.0
+        for feature in range(n_features):
+            total += (np.float64(X[row, feature]) - origin[feature]) * weights[feature]
+        scores[row] = total

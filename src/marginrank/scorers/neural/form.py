@@ -29,7 +29,7 @@ class NeuralForm(Form):
 
     Args:
         widths: Number of features, number of units of each hidden layer, and 1.
-        activation: What lies between two layers; one of `marginrank.scorers.terms.ACTIVATIONS`.
+        activation: Activation between two layers; one of `marginrank.scorers.terms.ACTIVATIONS`.
     """
 
     kind: ClassVar[str] = "neural"
@@ -45,24 +45,24 @@ class NeuralForm(Form):
 
     @property
     def n_parameters(self) -> int:
-        """Weights and biases of all layers."""
+        """Number of weights and biases of all layers."""
         return sum((n_in + 1) * n_out for n_in, n_out in pairwise(self.widths))
 
     def layers(self, theta: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         """Return weights (outputs × inputs) and biases of each layer, as views of θ."""
-        parts, start = [], 0
+        layers, start = [], 0
         for n_in, n_out in pairwise(self.widths):
             middle = start + n_in * n_out
-            parts.append((theta[start:middle].reshape(n_out, n_in), theta[middle : middle + n_out]))
+            layers.append((theta[start:middle].reshape(n_out, n_in), theta[middle : middle + n_out]))
             start = middle + n_out
-        return parts
+        return layers
 
     def terms(self, theta: FloatArray) -> tuple[NetworkTerm, ...]:
         """Return the layers."""
         return (NetworkTerm(tuple(self.layers(theta)), self.activation),)
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return nothing: features have no part of their own in the score."""
+        """Return an empty array, since features have no separate contributions."""
         return np.zeros(0)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -72,7 +72,7 @@ class NeuralForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Build a network from what `arrays` returned, and refuse what does not fit together."""
+        """Build the form from what `arrays` returned, and refuse widths that do not fit."""
         widths = tuple(stored(arrays, "neural.widths", np.int64).tolist())
         if widths[:1] != (n_features,):
             raise ValueError(f"a network of {list(widths[:1])} inputs for {n_features} features")

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
+from marginrank.errors import NumericalError
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.runtime.text import suggest
-from marginrank.runtime.torch_device import import_torch
+from marginrank.runtime.torch_device import Device, import_torch
 from marginrank.scorers.neural.form import NeuralForm
-from marginrank.scorers.neural.network import Network, check_finite, on_host
 from marginrank.scorers.staged_scorer import Stage, StagedScorer, StageLimits
 from marginrank.scorers.terms import ACTIVATIONS
-from marginrank.typing import IntArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+_Numbers = TypeVar("_Numbers", float, FloatArray)
+#: Rows of a block that is scored at a time, so that wide layers need little memory.
+_ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class Neural(StagedScorer):
     """A feed-forward network of the features of a document; training needs PyTorch, the extra ``neural``.
 
-    Batches of whole queries, drawn anew in every epoch, are stepped along by AdamW. With validation queries the best
-    epoch is kept. ``weight_decay``, ``dropout`` and the number of epochs regularise; C has no effect. The trained
-    network is made of arrays and needs no PyTorch to score. On a CPU, where PyTorch works on one thread, the same seed
+    AdamW takes a step for each batch of whole queries, drawn anew in every epoch. With validation queries, the best
+    epoch is the model. ``weight_decay``, ``dropout`` and the number of epochs regularise; C has no effect. The trained
+    network is made of arrays and needs no PyTorch to score. On a CPU, PyTorch runs on one thread, and the same seed
     gives the same network.
 
     Args:
         hidden: Number of units of each hidden layer: a number, a tuple, or text such as ``64x32``.
         activation: ``relu``, ``tanh``, ``sigmoid``, ``elu`` or ``silu``.
-        dropout: Share of the units that are left out at random in training.
-        epochs: Number of passes over the queries; with validation queries, the most.
+        dropout: Share of the units that are dropped at random in training.
+        epochs: Number of passes over the queries; with validation queries, the maximum.
         batch: Number of queries per step.
-        learning_rate: Length of steps.
-        weight_decay: What shrinks the weights in each step, times the learning rate.
-        device: ``cpu``, ``cuda`` or any other device of PyTorch; ``auto`` takes CUDA where there is any.
+        learning_rate: Learning rate of AdamW.
+        weight_decay: Weight decay of AdamW.
+        device: ``cpu``, ``cuda`` or any other device of PyTorch; ``auto`` for CUDA if it is available.
     """
 
     name = "neural"
@@ -80,21 +85,21 @@ class Neural(StagedScorer):
         except (TypeError, ValueError):
             raise ValueError(f"hidden is {self.hidden!r}; give a number, a tuple, or text such as '64x32'") from None
 
-    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
-        """Train, an epoch at a time."""
-        network = self._network(import_torch("the neural scorer"), risk.queries.n_features, setting.random_state)
+    def stages(self, risk: ScoreRisk, limits: StageLimits) -> Iterator[Stage]:
+        """Train epoch by epoch."""
+        network = self._network(import_torch("the neural scorer"), risk.queries.n_features, limits.random_state)
         X, active = network.tensor(risk.queries.dense()), risk.active
         tensor_risk = risk.in_torch(network.device) or _HostRisk(risk)
-        rng = np.random.default_rng(setting.random_state)
+        rng = np.random.default_rng(limits.random_state)
         for _ in range(self.epochs):
             batches = np.array_split(rng.permutation(active), math.ceil(len(active) / self.batch))
             with network.single_thread():
                 for numbers in batches:
                     rows = network.rows(risk.rows(numbers))
                     network.step(X[rows], partial(tensor_risk.gradient, numbers, rows))
-                    if setting.late:
+                    if limits.late:
                         break
-                value = check_finite(tensor_risk(network.scores(X)))
+                value = _check_finite(tensor_risk(network.scores(X)))
             yield Stage(network.form, network.theta(), value)
 
     def _network(self, torch: Any, n_features: int, seed: int | None) -> Network:
@@ -102,6 +107,80 @@ class Neural(StagedScorer):
         network = Network(torch, form, self.device, self.dropout, seed)
         network.optimizer = torch.optim.AdamW(network.tensors, lr=self.learning_rate, weight_decay=self.weight_decay)
         return network
+
+
+class Network:
+    """Weights and biases on a device, and steps along the gradient of a loss.
+
+    PyTorch's global random generator is not used.
+
+    Args:
+        torch: The module.
+        form: The layers.
+        device: PyTorch device, or ``auto``.
+        dropout: Share of the units that are dropped at random in training.
+        seed: Seed of the initial weights and of dropout.
+    """
+
+    def __init__(self, torch: Any, form: NeuralForm, device: str, dropout: float, seed: int | None) -> None:
+        self.form, self._torch, self._dropout = form, torch, dropout
+        self.device = Device.find(torch, device)
+        rng = np.random.default_rng(seed)
+        self._generator = torch.Generator(self.device.device).manual_seed(int(rng.integers(2**62)))
+        self._activate = getattr(torch, form.activation, None) or getattr(torch.nn.functional, form.activation)
+        #: Weights and biases of the layers, in turn.
+        self.tensors: list[Any] = []
+        for weights, biases in form.layers(np.zeros(form.n_parameters)):
+            # Like torch.nn.Linear.
+            limit = weights.shape[1] ** -0.5
+            for array in (weights, biases):
+                self.tensors.append(self.tensor(rng.uniform(-limit, limit, array.shape)).requires_grad_())
+        self.optimizer: Any = None
+
+    def tensor(self, values: AnyArray) -> Any:
+        """Return an array as a tensor of float32 on the device."""
+        return self._torch.from_numpy(np.array(values, dtype=np.float32)).to(self.device.device)
+
+    def rows(self, numbers: IntArray) -> Any:
+        """Return row numbers as a tensor on the device."""
+        return self._torch.from_numpy(numbers).to(self.device.device)
+
+    @contextmanager
+    def single_thread(self) -> Iterator[None]:
+        """Run PyTorch on one thread: layers are too small for more, and sums would differ."""
+        before = self._torch.get_num_threads()
+        self._torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            self._torch.set_num_threads(before)
+
+    def step(self, X: Any, gradient: Callable[[Any], Any]) -> None:
+        """Take a step along the gradient of a loss, given as a function of the scores of some documents in float64."""
+        scores = self._forward(X, dropout=self._dropout)
+        by_scores = gradient(scores.detach().double())
+        self.optimizer.zero_grad()
+        scores.backward(by_scores.to(scores))
+        self.optimizer.step()
+
+    def scores(self, X: Any) -> Any:
+        """Return the scores of documents, in float64 on the device."""
+        with self._torch.inference_mode():
+            blocks = [self._forward(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)]
+            return self._torch.cat([X[:0, 0], *blocks]).double()
+
+    def theta(self) -> FloatArray:
+        """Return the parameters in the order of `NeuralForm`."""
+        return np.concatenate([tensor.detach().cpu().double().numpy().ravel() for tensor in self.tensors])
+
+    def _forward(self, X: Any, dropout: float = 0.0) -> Any:
+        linear = self._torch.nn.functional.linear
+        for weights, biases in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
+            X = self._activate(linear(X, weights, biases))
+            if dropout:
+                mask = self._torch.rand(X.shape, generator=self._generator, device=self.device.device) >= dropout
+                X = X * mask / (1.0 - dropout)
+        return linear(X, *self.tensors[-2:])[:, 0]
 
 
 class _HostRisk:
@@ -112,8 +191,21 @@ class _HostRisk:
 
     def __call__(self, scores: Any) -> float:
         """Return the risk."""
-        return self._risk(on_host(scores))[0]
+        return self._risk(_on_host(scores))[0]
 
     def gradient(self, numbers: IntArray, documents: Any, scores: Any) -> Any:  # noqa: ARG002
         """Return the gradient of the mean loss of some queries."""
-        return scores.new_tensor(self._risk.batch(numbers, on_host(scores))[1])
+        return scores.new_tensor(self._risk.batch(numbers, _on_host(scores))[1])
+
+
+def _on_host(scores: Any) -> FloatArray:
+    """Copy scores to the memory of this machine."""
+    values: FloatArray = scores.cpu().numpy()
+    return _check_finite(values)
+
+
+def _check_finite(values: _Numbers) -> _Numbers:
+    """Return scores of a network, or their risk, and refuse values that are not finite."""
+    if not np.isfinite(values).all():
+        raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
+    return values

@@ -23,7 +23,7 @@ _QUADRATIC_GAP: Final = 0.3
 _MAX_QUADRATICS: Final = 12
 #: Distance from the maximum of its part, as a share of the range of all values, beyond which a plane is left out.
 _FAR: Final = 0.005
-#: Share of C below which a multiplier of an interior point is negligible.
+#: Share of the largest multiplier of a plane with a gradient below which that of an interior point is negligible.
 _NEGLIGIBLE: Final = 1e-3
 
 
@@ -53,7 +53,7 @@ def ascend(
     """
     if program.all_free:
         gram = products.over(program.free, program.gradients)
-        maximizer, active = _maximize_quadratic(program, gram, alpha, program.values - gram @ alpha, target)
+        maximizer, active = _maximize_quadratic(program, gram, alpha, program.values - gram @ alpha, target, deadline)
         alpha = program.feasible(maximizer)
         yield AscentResult(alpha, alpha if active is maximizer else active, None, program.values - gram @ alpha)
         return
@@ -62,7 +62,7 @@ def ascend(
     values = program.values_at(v)
     for _ in range(_MAX_QUADRATICS):
         gram = products.over(program.free | (v == -gradient), program.gradients)
-        maximizer, active = _maximize_quadratic(program, gram, alpha, values, _QUADRATIC_GAP * target)
+        maximizer, active = _maximize_quadratic(program, gram, alpha, values, _QUADRATIC_GAP * target, deadline)
         change = maximizer - alpha
         step = program.step_size(gradient, change @ program.gradients, float(program.values @ change))
         if step <= 0.0 or not change.any():
@@ -78,7 +78,7 @@ def ascend(
 
 
 def _maximize_quadratic(
-    program: PlaneProgram, gram: FloatArray, alpha: FloatArray, values: FloatArray, target: float
+    program: PlaneProgram, gram: FloatArray, alpha: FloatArray, values: FloatArray, target: float, deadline: float
 ) -> tuple[FloatArray, FloatArray]:
     """Maximise one quadratic by pair steps (Platt, 1998), and if these are slow, by the interior point method.
 
@@ -98,7 +98,7 @@ def _maximize_quadratic(
         depth = program.maxima(reached)[program.owners] - reached
         near = np.flatnonzero((maximizer > 0) | (depth <= share * float(np.ptp(reached))))
         near_gram, owners = gram[np.ix_(near, near)], program.owners[near]
-        near_alpha = maximize_dual(near_gram, reached[near], owners, program.C, maximizer[near], 0.5 * target)
+        near_alpha = maximize_dual(near_gram, reached[near], owners, program.C, maximizer[near], 0.5 * target, deadline)
         if near_alpha is None:
             return maximizer, maximizer
         maximizer = np.zeros_like(maximizer)
@@ -107,7 +107,8 @@ def _maximize_quadratic(
         if program.C * float(program.maxima(reached).sum()) - float(maximizer @ reached) <= target:
             break
     # An interior point has small multipliers on all planes: they go to the active planes.
-    active = program.feasible(np.where(maximizer > _NEGLIGIBLE * program.C, maximizer, 0.0))
+    largest = float(maximizer[gram.diagonal() > 0.0].max(initial=0.0))
+    active = program.feasible(np.where(maximizer > _NEGLIGIBLE * largest, maximizer, 0.0))
     reached = values - gram @ (active - alpha)
     gap = ascend_dual(gram, members, ends, program.C, target, n_steps, active, reached)
     return (active if small or gap <= target else maximizer), active
@@ -121,13 +122,19 @@ _SINGLE: Final = 1e-6
 
 
 def maximize_dual(
-    gram: FloatArray, values: FloatArray, owners: IntArray, C: float, alpha: FloatArray, target: float
+    gram: FloatArray,
+    values: FloatArray,
+    owners: IntArray,
+    C: float,
+    alpha: FloatArray,
+    target: float,
+    deadline: float = np.inf,
 ) -> FloatArray | None:
     """Maximise values·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, to a gap of ``target``.
 
     The interior point method of `InteriorPoint` for few planes: a step factorizes a matrix of the size of ``gram``
     (Mehrotra, 1992), in float32 if it is well conditioned. Directions are then slightly less accurate, but slacks are
-    computed from α in float64. Returns None if rounding errors end it early.
+    computed from α in float64. Returns None if rounding errors or the deadline end it early.
 
     >>> K, values = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
     >>> maximize_dual(K, values, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
@@ -147,6 +154,8 @@ def maximize_dual(
     for _ in range(_MAX_STEPS):
         if float(z @ s) * unit <= target:
             return np.asarray(C * z)
+        if time.perf_counter() > deadline:
+            return None
         if single is not None and (s / z).min() < _SINGLE * Q.diagonal().max():
             single = None
         try:

@@ -75,7 +75,7 @@ class InteriorPoint:
         from marginrank.solvers.qp.interior_point_kernel import interior_steps  # noqa: PLC0415
 
         m, d = self._G.shape
-        signs, n_steps = (self._signed, self._sign), min(_MAX_STEPS, 1 + _WORK // (m * d * d))
+        signs, n_steps = (self._signed, self._sign), min(_MAX_STEPS, 1 + _WORK // max(1, m * d * d))
         try:
             return bool(
                 interior_steps(
@@ -89,6 +89,14 @@ class InteriorPoint:
     def v(self) -> FloatArray:
         """The point in the units of the program."""
         return np.asarray(self.program.C * self._length * self._v)
+
+    @property
+    def v_with_zeros(self) -> FloatArray:
+        """The point, with θ exactly 0 at the active sign constraints: those whose multiplier exceeds the slack."""
+        v, m = self.v, len(self._order)
+        active = self._signed[self._z[m:] > self._s[m:]]
+        v[active] = -self.program.center[active]
+        return v
 
     def multipliers(self, active: float | None = None) -> FloatArray:
         """Return the multipliers of the planes in the units of the program.

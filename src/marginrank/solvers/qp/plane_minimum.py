@@ -112,7 +112,9 @@ def _interior_point(best: _Best, deadline: float) -> None:
         before = point.gap
         moved = point.iterate(_WITHIN * best.target)
         best.offer_multipliers(point.multipliers())
-        best.offer(point.v)
+        best.offer(point.v_with_zeros)
+        if not best.closed:
+            best.offer(point.v)
         if best.closed or not moved or point.gap > _PROGRESS * before or time.perf_counter() > deadline:
             break
     best.active = point.multipliers(active=_INACTIVE if best.max_gap > 0.0 else 0.0)

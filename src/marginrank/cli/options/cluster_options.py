@@ -1,18 +1,16 @@
-"""Options of `train` and `tune`: the cluster and the checkpoint."""
+"""Options of the cluster to train on."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
 
 from marginrank.cli.exit_codes import UsageError
-from marginrank.cli.output import check_outputs
 from marginrank.cli.streams import note
 
 #: Seconds to wait for a scheduler.
@@ -78,50 +76,3 @@ def _announce(client: Any, quiet: bool) -> None:
     if not quiet:
         n_workers, dashboard = len(client.nthreads()), client.dashboard_link
         note(f"{n_workers} {'worker' if n_workers == 1 else 'workers'}; dashboard at {dashboard}")
-
-
-@dataclass(frozen=True)
-class CheckpointOptions:
-    """The file from which a killed command is resumed."""
-
-    panel: ClassVar = "Checkpoint"
-
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a checkpoint to this file every few seconds; it is removed when the model is written.",
-        ),
-    ] = None
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue from the --checkpoint if it exists; the model is the same as without the interruption.",
-        ),
-    ] = False
-
-    def check(self, others: Sequence[Path | None]) -> None:
-        """Refuse, before any data is read, a file that cannot be the checkpoint."""
-        if self.checkpoint is None:
-            if self.resume:
-                raise UsageError("--resume goes with --checkpoint FILE")
-            return
-        if not self.resume and self.checkpoint.exists():
-            raise UsageError(f"--checkpoint {self.checkpoint}: exists; give --resume to go on from it, or another name")
-        check_outputs([self.checkpoint], inputs=[one for one in others if one is not None], force=True)
-        if self.checkpoint in others:
-            raise UsageError(f"--checkpoint {self.checkpoint}: this is the name of another file; choose another")
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `fit` and `tune`."""
-        return {"checkpoint": self.checkpoint, "resume": self.resume}
-
-    def done(self, *, stopped: bool) -> None:
-        """Remove the checkpoint, unless a signal or a time limit stopped the run, which can then be resumed."""
-        if self.checkpoint is None:
-            return
-        if stopped:
-            note(f"kept {self.checkpoint}; the same command with --resume goes on from there")
-        else:
-            self.checkpoint.unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""``marginrank compare``: tests of the differences between systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.options.shared_options import By, IntervalsOption, Judged, Systems
+from marginrank.cli.output import Output
+from marginrank.cli.summary import unjudged_line
+from marginrank.cli.system_files import EvaluatedSystems, check_systems, columns_among, evaluate_systems, system_names
+from marginrank.cli.system_means import Intervals, Parts, add_intervals, intervals_of, means_text, parts_of
+from marginrank.runtime.default_measures import DEFAULT_MEASURE
+
+if TYPE_CHECKING:
+    from marginrank.evaluation.comparison import Comparison
+    from marginrank.evaluation.evaluation import Evaluation
+
+EXAMPLES: Final = (
+    "marginrank compare test.txt model.safetensors scores.txt",
+    "marginrank compare test.txt model.safetensors --baseline 1 -m ap",
+)
+
+
+def command(
+    judged: Judged,
+    systems: Systems,
+    reading: ReadingOptions,
+    output: Output,
+    judging: EvaluationOptions,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SYSTEM",
+            help="The system to compare with: one of SYSTEM by its name, another file, or a column of JUDGED.",
+            show_default=BASELINE,
+        ),
+    ] = None,
+    intervals: IntervalsOption = False,
+    by: By = None,
+) -> None:
+    """Compare systems with a baseline on judged queries: differences, intervals, and tests of significance.
+
+    A system is a model, a file of scores, a TREC run or a column of JUDGED, such as bm25. Columns without names have
+    numbers.
+    """
+    judging = replace(judging, measures=judging.measures or [DEFAULT_MEASURE])
+    names = system_names(systems, columns_among(systems))
+    if baseline is not None and baseline not in names:
+        systems = [Path(baseline), *systems]
+        names = system_names(systems, columns_among(systems))
+        baseline = names[0]
+    if len(names) < 2:
+        raise UsageError("a comparison needs two systems; give another one, or --baseline")
+    judging.check(names, baseline)
+    check_systems("compare", judged, systems)
+    found = evaluate_systems(judged, dict(zip(names, systems, strict=True)), judging, reading, by)
+    compared = _compare(found.results, judging.spellings, baseline or found.baseline)
+    parts = parts_of(found.results)
+    within = intervals_of(parts, judging.spellings) if intervals else []
+    sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged)]
+    sections += [f"{measure}\n{result}" for measure, result in compared.items()]
+    output.result(_record(found, compared, parts, within), "\n\n".join(sections))
+
+
+def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
+    from marginrank.evaluation.comparison import summarize  # noqa: PLC0415
+
+    found = summarize(results, questions=[(measure, baseline) for measure in measures])
+    return {measure: comparison for (measure, _), comparison in found.comparisons.items()}
+
+
+def _record(
+    found: EvaluatedSystems, compared: Mapping[str, Comparison], parts: Parts, intervals: Sequence[Intervals]
+) -> dict[str, Any]:
+    systems = {name: one.to_dict() for name, one in found.results.items()}
+    add_intervals(systems, parts, intervals)
+    for name, record in systems.items():
+        del record["per_query"]
+        if name in found.unjudged:
+            record["unjudged"] = asdict(found.unjudged[name])
+    comparisons = {measure: result.to_dicts() for measure, result in compared.items()}
+    return {"systems": systems, "comparisons": comparisons, "trained_on_these": found.trained_on_these}
