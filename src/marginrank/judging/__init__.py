@@ -1,0 +1,6 @@
+"""Judgements: who made them, how far they agree, and which to make next."""
+
+from marginrank.runtime.lazy_imports import attach
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
