@@ -1,0 +1,6 @@
+"""Search logs: clicks, their bias, evaluation from clicks, and interleaving."""
+
+from marginrank.runtime.lazy_imports import attach
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,52 @@
+"""Features of shown documents, looked up in another table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import narwhals as nw
+import numpy as np
+
+from marginrank.data.column_roles import is_query_name
+from marginrank.data.frames import from_frame, open_frame
+from marginrank.data.queries import Queries
+from marginrank.data.text_arrays import as_text
+from marginrank.errors import DataError, Parameter
+from marginrank.typing import AnyArray, IntArray
+
+#: Stands for the query ids of a table that has documents only.
+_ANY_QUERY: Final = "any query"
+
+
+def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) -> tuple[Queries, IntArray]:
+    """Return a table of features as queries, and the row of each shown document in it; −1 if it has none."""
+    source, by_query = _as_queries(table, columns)
+    if source.document_ids is None:
+        raise DataError("the table of features has no document ids; name their column with ", Parameter("document_id"))
+    known = _keys(source, by_query)
+    places: dict[Any, int] = {}
+    for row, key in enumerate(known):
+        if key in places:
+            raise DataError(f"document {source.document_names[row]} comes twice in the table of features; keep one row")
+        places[key] = row
+    rows = np.array([places.get(key, -1) for key in _keys(documents, by_query)], dtype=np.int64)
+    return source, rows
+
+
+def _as_queries(table: Any, columns: Mapping[str, Any]) -> tuple[Queries, bool]:
+    if isinstance(table, Queries):
+        return table, True
+    frame = open_frame(table)
+    if columns.get("qid") is not None or any(is_query_name(name) for name in frame.columns):
+        return from_frame(table, **columns), True
+    same = frame.with_columns(nw.lit(0).alias(_ANY_QUERY)).to_native()
+    return from_frame(same, **{**columns, "qid": _ANY_QUERY}), False
+
+
+def _keys(documents: Queries, by_query: bool) -> list[Any]:
+    names = documents.document_names.tolist()
+    if not by_query:
+        return list(names)
+    queries: AnyArray = as_text(documents.query_ids)[documents.query_of_row]
+    return list(zip(queries.tolist(), names, strict=True))
