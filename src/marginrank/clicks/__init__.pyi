@@ -1,3 +1,4 @@
+from .click_files import read_clicks as read_clicks
 from .click_log import ClickLog as ClickLog
 from .propensities import Propensities as Propensities
 from .propensities import corrected_clicks as corrected_clicks
@@ -6,3 +7,4 @@ from .propensity_estimation import estimate_propensities as estimate_propensitie
 from .simulation import CascadeUser as CascadeUser
 from .simulation import PositionUser as PositionUser
 from .simulation import simulate_clicks as simulate_clicks
+from .ubi import read_ubi as read_ubi

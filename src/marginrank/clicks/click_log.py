@@ -86,11 +86,9 @@ class ClickLog:
                 its own, and ``impression`` is needed.
         """
         n = len(np.asarray(position))
-        places = _positions(position, positions_from, _flags(clicked, n))
+        places, shown, clicks = cls.checked_columns(position, clicked, weight, propensity, positions_from)
         queries, query_of_row = _codes("query", query, n)
         names, document_of_row = _codes("document", document, n)
-        shown = np.ones(n) if weight is None else _numbers("weight", weight, n)
-        refuse_row(shown < 0, "weight", lambda at: f"is {shown[at]:g}; weights must not be negative")
         visit = None if impression is None else _codes("impression", impression, n)
         if not merge:
             if visit is None:
@@ -99,14 +97,14 @@ class ClickLog:
         if visit is not None:
             refuse_repeats(visit, names, document_of_row, places)
         system_names, system_of_row = (None, None) if system is None else _codes("system", system, n)
-        chance = None if propensity is None else check_propensities(_numbers("propensity", propensity, n))
+        chance = None if propensity is None else _numbers("propensity", propensity, n)
         pairs, pair = _pairs(queries, query_of_row, names, document_of_row)
         log = cls(
             pairs,
             pair,
             places,
             shown,
-            shown * _flags(clicked, n),
+            clicks,
             None if visit is None else visit[1],
             system_of_row,
             () if system_names is None else tuple(as_text(system_names).tolist()),
@@ -114,6 +112,58 @@ class ClickLog:
             None if time is None else np.asarray(time),
         )
         return log if features is None else log._with_row_features(np.asarray(features))
+
+    @classmethod
+    def from_counts(
+        cls,
+        query: npt.ArrayLike,
+        document: npt.ArrayLike,
+        position: npt.ArrayLike,
+        shown: npt.ArrayLike,
+        clicks: npt.ArrayLike,
+        *,
+        system: npt.ArrayLike | None = None,
+        propensity: npt.ArrayLike | None = None,
+    ) -> ClickLog:
+        """Build a log from sums: how often each document was shown at a position, and how often clicked there.
+
+        >>> ClickLog.from_counts(["a", "a"], ["x", "y"], [1, 2], shown=[100, 100], clicks=[30, 10])
+        ClickLog(2 rows, 1 query, 2 shown documents, positions 1..2, 40 clicks in 100 impressions)
+        """
+        n = len(np.asarray(position))
+        total, hits = _numbers("shown", shown, n), _numbers("clicks", clicks, n)
+        refuse_row(hits < 0, "clicks", lambda at: f"is {hits[at]:g}; clicks must not be negative")
+        refuse_row(
+            hits > total * (1 + 1e-9), "clicks", lambda at: f"is {hits[at]:g}, more than the {total[at]:g} impressions"
+        )
+        events = cls.from_arrays(
+            query, document, position, np.zeros(n), system=system, weight=total, propensity=propensity
+        )
+        return replace(events, clicks=hits)
+
+    @staticmethod
+    def checked_columns(
+        position: npt.ArrayLike,
+        clicked: npt.ArrayLike,
+        weight: npt.ArrayLike | None,
+        propensity: npt.ArrayLike | None,
+        positions_from: Literal[0, 1],
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Check columns; return positions from 1, and the weights of impressions and of clicks."""
+        n = len(np.asarray(position))
+        flags = _flags(clicked, n)
+        places = _positions(position, positions_from, flags)
+        shown = np.ones(n) if weight is None else _numbers("weight", weight, n)
+        refuse_row(shown < 0, "weight", lambda at: f"is {shown[at]:g}; weights must not be negative")
+        if propensity is not None:
+            check_propensities(_numbers("propensity", propensity, n))
+        return places, shown, shown * flags
+
+    def _named(self, features: list[str]) -> ClickLog:
+        """Name the features, if there are any."""
+        if not features:
+            return self
+        return replace(self, documents=replace(self.documents, feature_names=tuple(features)))
 
     def __repr__(self) -> str:
         systems = f", {count(len(self.system_names), 'system')}" if self.system_names else ""
