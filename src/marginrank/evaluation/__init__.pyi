@@ -2,6 +2,8 @@ from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison import mean_interval as mean_interval
 from .comparison import summarize as summarize
+from .diversity import DiverseRanking as DiverseRanking
+from .diversity import Diversify as Diversify
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
 from .policies import POLICIES as POLICIES
