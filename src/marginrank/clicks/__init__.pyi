@@ -1,5 +1,15 @@
+from .click_evaluation import Agreement as Agreement
+from .click_evaluation import click_agreement as click_agreement
+from .click_evaluation import click_interval as click_interval
+from .click_evaluation import compare_clicks as compare_clicks
+from .click_evaluation import evaluate_clicks as evaluate_clicks
 from .click_files import read_clicks as read_clicks
 from .click_log import ClickLog as ClickLog
+from .interleaving import Interleaved as Interleaved
+from .interleaving import Preference as Preference
+from .interleaving import compare_interleaved as compare_interleaved
+from .interleaving import interleave as interleave
+from .interleaving import sign_test_power as sign_test_power
 from .propensities import Propensities as Propensities
 from .propensities import corrected_clicks as corrected_clicks
 from .propensities import document_weights as document_weights
