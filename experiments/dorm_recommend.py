@@ -13,7 +13,7 @@ import numpy as np
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
 from experiments.collaborative import IMPLICIT, Scorer, biased_als, implicit, item_mean
 from experiments.dorm import PAPER, advantage, best
-from experiments.dorm_jester import PRINTED, PRINTED_ERU, RANK
+from experiments.dorm_jester import PRINTED, PRINTED_ERU, RANK, quoted_rows
 from experiments.jester import View, item_features, levels, queries, split
 from experiments.jester import table as jester
 from experiments.movielens import ratings as movielens_ratings
@@ -227,7 +227,7 @@ def _cell(found: Mapping[str, Any], measure: str) -> str:
 
 def _table(results: Mapping[str, Any], name: str, n: int) -> Table:
     columns = ("method", "ERU", "NDCG", "NDCG@10", "trials", "paper: ERU", "paper: NDCG", "paper: NDCG@10")
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for method in METHODS:
         if f"{name}/{n}/{method}" not in results:
             continue
@@ -235,6 +235,7 @@ def _table(results: Mapping[str, Any], name: str, n: int) -> Table:
         ours = [_cell(found, measure) for measure in columns[1:4]]
         eru = PRINTED_ERU.get("DORM for ERU" if method == "DORM for NDCG" else method)
         rows.append((method, *ours, str(len(found["trials"]["ERU"])), eru, *PRINTED[n].get(method, (None, None))))
+    rows += quoted_rows(n, len(columns) - 3)
     caption = f"{name}: from {n} ratings of each user, in per cent; ± is a standard error over trials"
     return Table(caption, columns, rows)
 

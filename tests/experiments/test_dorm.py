@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments import dorm_jester
 from experiments.dorm import advantage, first_share
 from experiments.jester import item_features, levels, panel, queries, split
 from experiments.timing import bundle, n_slack
@@ -91,3 +92,11 @@ def test_timed_solvers_agree_and_count_active_planes():
     assert (slack.planes, slack.queries) == (6, 6)
     assert 0 < slack.programs < 60
     assert planes.planes > 0
+
+
+def test_quoted_methods_have_figures_of_the_paper_alone():
+    for n in dorm_jester.COUNTS:
+        rows = dorm_jester.quoted_rows(n, 5)
+        assert [row[0].split()[0] for row in rows] == ["CGPR", "GPOR", "CGPOR", "MMMF"]
+        assert all("printed" in row[0] and row[1:6] == (None,) * 5 and None not in row[6:] for row in rows)
+    assert not set(dorm_jester.QUOTED) & set(dorm_jester.METHODS)
