@@ -5,17 +5,22 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from marginrank.data.queries import Queries
+from marginrank.data.fingerprint import fingerprint
+from marginrank.data.frames import from_frame
+from marginrank.data.queries import Queries, in_canonical_order
+from marginrank.data.reader import read, write_queries
 from marginrank.errors import DataError
 
 qids = st.one_of(
@@ -38,6 +43,7 @@ def some_queries(sizes: tuple[int, ...] = (2, 1, 3, 4), dtype: type = np.float32
         qid=np.repeat([f"q{k}" for k in range(len(sizes))], sizes),
         document_ids=[f"d{k}" for k in range(n)],
         document_groups=np.arange(n) // 2,
+        document_weights=np.arange(n) / 4,
         query_weights=np.arange(1, len(sizes) + 1),
         feature_names=["one", "two"],
     )
@@ -56,6 +62,7 @@ def assert_equal(found: Queries, expected: Queries) -> None:
         "document_ids",
         "query_weights",
         "document_groups",
+        "document_weights",
         "order",
         "rows",
     ):
@@ -346,6 +353,37 @@ def test_document_groups_and_ids_follow_their_rows() -> None:
     q = Queries.from_arrays(np.zeros((3, 1)), [0, 1, 2], qid=[1, 2, 1], document_groups=["x", "y", "z"])
     assert q.document_groups.tolist() == ["x", "y", "z"]
     assert q.grouped.document_groups.tolist() == ["x", "z", "y"]
+
+
+def test_document_weights_follow_their_rows() -> None:
+    q = Queries.from_arrays(np.ones((3, 1)), [0, 1, 2], qid=[2, 1, 2], document_weights=[0.5, 2.0, 4.0])
+    assert q.grouped.document_weights.tolist() == [0.5, 4.0, 2.0]
+    assert in_canonical_order(q).document_weights.tolist() == [2.0, 0.5, 4.0]
+    other = Queries.from_arrays(np.zeros((1, 1)), [1], qid=[3])
+    assert Queries.concatenate([q[1], other]).document_weights.tolist() == [2.0, 1.0]
+    assert fingerprint(q) != fingerprint(replace(q, document_weights=None))
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_document_weights_are_finite_and_not_negative(bad: float) -> None:
+    with pytest.raises(DataError, match=r"document_weights\[1\] is .*; weights are finite and not negative"):
+        Queries.from_arrays(np.zeros((2, 1)), [0, 1], group=[2], document_weights=[1.0, bad])
+    with pytest.raises(DataError, match=r"row 1 of column 'document_weight' .*; weights are finite and not negative"):
+        from_frame(pd.DataFrame({"qid": [1, 1], "a": [0.0, 1.0], "document_weight": [1.0, bad]}))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".queries"])
+def test_document_weights_are_written_and_read(tmp_path: Path, suffix: str) -> None:
+    columns = {"qid": ["b", "a", "b"], "grade": [1, 0, 2], "bm25": [0.5, 1.5, 2.0], "document_weight": [2.5, 0.0, 4.0]}
+    queries = from_frame(pd.DataFrame(columns, index=[7, 5, 9]))
+    assert queries.feature_names == ("bm25",)
+    path = tmp_path / f"weighted{suffix}"
+    write_queries(path, queries)
+    found = read(path)
+    assert isinstance(found, Queries)
+    assert found.feature_names == ("bm25",)
+    assert found.document_weights is not None
+    assert found.document_weights.tolist() == [2.5, 0.0, 4.0]
 
 
 # --- features are kept as they are

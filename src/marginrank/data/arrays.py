@@ -148,6 +148,18 @@ def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | No
     return array
 
 
+def as_document_weights(weights: npt.ArrayLike | None, n_documents: int) -> FloatArray | None:
+    """Check document weights: one finite number per row, none below 0."""
+    if weights is None:
+        return None
+    array = as_numbers("document_weights", weights, "give one number per row")
+    expect_length("document_weights", array, n_documents, "row of X", "rows of X")
+    if array.ndim != 1:
+        raise DataError(f"document_weights has {array.ndim} dimensions, not 1 (one weight per row)")
+    _refuse(array, ~(np.isfinite(array) & (array >= 0)), "document_weights", "weights are finite and not negative")
+    return array
+
+
 def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str) -> None:
     if bad.any():
         at = int(np.argmax(bad))

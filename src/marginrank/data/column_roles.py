@@ -21,6 +21,8 @@ GRADE_COLUMNS: Final = (("grade", "label", "relevance", "rel", "judgement", "jud
 DOCUMENT_COLUMNS: Final = tuple(
     (name,) for name in ("documentid", "docid", "docno", "productid", "itemid", "sku", "asin", "document", "doc", "url")
 )
+#: A column of weights has this name only: a weight may be a feature of what is ranked.
+WEIGHT_COLUMNS: Final = (("documentweight", "docweight"),)
 #: Names that our own files have.
 _WRITTEN: Final = ("qid", "grade", "document_id")
 #: What pandas calls the index of a frame in CSV, and again when it reads that.
@@ -28,7 +30,16 @@ _NAMELESS: Final = ("", "Unnamed: 0")
 #: Maximum number of feature columns that errors list.
 _MOST_NAMED: Final = 12
 #: Options of the readers of tables.
-TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
+TABLE_OPTIONS: Final = (
+    "dtype",
+    "missing",
+    "qid",
+    "grade",
+    "document_id",
+    "document_group",
+    "document_weight",
+    "features",
+)
 
 
 class RowError(DataError):
@@ -63,6 +74,7 @@ class ColumnRoles:
     document: str | None
     group: str | None
     features: tuple[str, ...]
+    weight: str | None = None
     #: Columns of text and of other ids that are no features, if the features were not named.
     left_out: tuple[str, ...] = ()
 
@@ -75,11 +87,11 @@ class ColumnRoles:
     @property
     def numbers(self) -> tuple[str, ...]:
         """Columns of numbers."""
-        return tuple(dict.fromkeys([*([] if self.grade is None else [self.grade]), *self.features]))
+        return tuple(dict.fromkeys(name for name in (self.grade, self.weight, *self.features) if name is not None))
 
     def __str__(self) -> str:
         """Name the columns by role, the features if they are few; the group is one that the user named."""
-        roles = {"query": self.query, "grade": self.grade, "document": self.document}
+        roles = {"query": self.query, "grade": self.grade, "document": self.document, "weight": self.weight}
         named = [f"{role}: {name}" for role, name in roles.items() if name is not None]
         if self.features:
             listed = f": {', '.join(self.features)}" if len(self.features) <= _MOST_NAMED else ""
@@ -103,6 +115,7 @@ def choose_columns(
     grade: str | None = None,
     document_id: str | None = None,
     document_group: str | None = None,
+    document_weight: str | None = None,
     features: str | Iterable[str] | None = None,
     index: Sequence[str] = (),
     text: Collection[str] = (),
@@ -113,11 +126,12 @@ def choose_columns(
     writes, are no features unless they are named.
 
     >>> choose_columns(["", "qid", "Label", "bm25", "sku", "title"], text=["title"])
-    ColumnRoles(query='qid', grade='Label', document='sku', group=None, features=('bm25',), left_out=('title',))
+    ColumnRoles(query='qid', grade='Label', document='sku', group=None, features=('bm25',), weight=None,
+                left_out=('title',))
     >>> choose_columns(["qid", "bm25_title", "bm25_body", "age"], features="bm25_*").features
     ('bm25_title', 'bm25_body')
     """
-    given = (qid, grade, document_id, document_group, *index)
+    given = (qid, grade, document_id, document_group, document_weight, *index)
     plain = [name for name in columns if name not in (*given, *text) and not is_id_name(name)]
     named = None if features is None else _named_features(columns, features, plain)
     others = [name for name in columns if name not in (named or ())]
@@ -132,13 +146,14 @@ def choose_columns(
     grade = grade or _recognise(numbers, GRADE_COLUMNS, "grade", "grades")
     grade = grade or _recognise(others, GRADE_COLUMNS, "grade", "grades")
     document = document_id or _recognise(others, DOCUMENT_COLUMNS, "document_id", "document ids")
-    taken = (query, grade, document, document_group)
+    weight = document_weight or _recognise(others, WEIGHT_COLUMNS, "document_weight", "document weights")
+    taken = (query, grade, document, document_group, weight)
     absent = [name for name in (*(named or ()), *taken) if name is not None and name not in columns]
     if absent:
         near = did_you_mean(absent[0], columns)
         raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
     if named is not None:
-        return ColumnRoles(query, grade, document, document_group, named)
+        return ColumnRoles(query, grade, document, document_group, named, weight)
     nameless = [name for name in columns[:1] if name in _NAMELESS]
     rest = [name for name in columns if name not in (*taken, *index, *nameless)]
     left_out = tuple(name for name in rest if name in text or is_id_name(name))
@@ -146,7 +161,7 @@ def choose_columns(
     if not names:
         only = f" but {', '.join(map(repr, left_out[:8]))}, which hold text or ids" if left_out else ""
         raise DataError(f"no feature columns are left{only}; name them with ", Parameter("features", ...))
-    return ColumnRoles(query, grade, document, document_group, names, left_out)
+    return ColumnRoles(query, grade, document, document_group, names, weight, left_out)
 
 
 def _named_features(columns: Sequence[str], features: str | Iterable[str], matched: Sequence[str]) -> tuple[str, ...]:
@@ -163,7 +178,9 @@ def _named_features(columns: Sequence[str], features: str | Iterable[str], match
         # A name may hold commas and stars itself.
         for name in [word] if word in columns else map(str.strip, word.split(",")):
             matches = [column for column in matched if fnmatchcase(column, name)] if name not in columns else []
-            names += [match for match in matches if not is_grade_name(match, judged=True)] or [name]
+            names += [
+                match for match in matches if not is_grade_name(match, judged=True) and not is_weight_name(match)
+            ] or [name]
     return tuple(dict.fromkeys(names))
 
 
@@ -197,6 +214,11 @@ def is_query_name(name: str) -> bool:
 def is_id_name(name: str) -> bool:
     """Return whether a name is a usual one of query or document ids."""
     return is_query_name(name) or any(_spelling(name) in tier for tier in DOCUMENT_COLUMNS)
+
+
+def is_weight_name(name: str) -> bool:
+    """Return whether a name is a usual one of document weights."""
+    return any(_spelling(name) in tier for tier in WEIGHT_COLUMNS)
 
 
 def is_grade_name(name: str, *, judged: bool) -> bool:

@@ -18,7 +18,7 @@ _BLOCK_BYTES: Final = 4 << 20
 
 
 def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
-    """Sixteen hex digits that tell data sets apart: a digest of features, grades, offsets and query weights.
+    """Sixteen hex digits that tell data sets apart: a digest of features, grades, offsets and weights.
 
     It depends on the bits of the numbers and not on how they lie in memory: a copy, a Fortran-ordered array, a
     memory-mapped one and CSR with wider indices have the digest of the original. float32 and float64, dense and CSR,
@@ -60,6 +60,8 @@ def _counted_arrays(queries: Queries) -> dict[str, tuple[AnyArray, np.dtype[Any]
     counted["offsets"] = (queries.offsets, whole)
     if queries.query_weights is not None:
         counted["query_weights"] = (queries.query_weights, floats)
+    if queries.document_weights is not None:
+        counted["document_weights"] = (queries.document_weights, floats)
     return counted
 
 

@@ -29,6 +29,7 @@ from marginrank.data.column_roles import (
     index_columns,
     is_grade_name,
     is_id_name,
+    is_weight_name,
     refuse_sparse_columns,
 )
 from marginrank.data.queries import Queries
@@ -51,6 +52,7 @@ def from_frame(
     grade: str | None = None,
     document_id: str | None = None,
     document_group: str | None = None,
+    document_weight: str | None = None,
     features: str | Iterable[str] | None = None,
     dtype: npt.DTypeLike | None = None,
     missing: Missing = "error",
@@ -67,6 +69,7 @@ def from_frame(
         document_id: Column of document names; by default ``document_id``, ``doc_id``, ``docno``, ``product_id``,
             ``item_id``, ``sku``, ``asin``, ``document``, ``doc`` or ``url`` if there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
+        document_weight: Column of document weights; by default ``document_weight`` if there is one.
         features: Feature columns, or patterns such as ``"bm25_*"``; by default all other columns of numbers. An empty
             list for judgements alone.
         dtype: float32 or float64; by default float32 if every feature column is, else float64.
@@ -90,6 +93,7 @@ def from_frame(
         grade=grade,
         document_id=document_id,
         document_group=document_group,
+        document_weight=document_weight,
         features=features,
         index=index_columns(frame),
         text=text_columns(rows),
@@ -104,6 +108,7 @@ def from_frame(
         qid=_labels(rows[chosen.query], "query id"),
         document_ids=None if chosen.document is None else as_text(_labels(rows[chosen.document], "document id")),
         document_groups=None if chosen.group is None else _labels(rows[chosen.group], "document group"),
+        document_weights=None if chosen.weight is None else _weights(rows[chosen.weight]),
         feature_names=chosen.features,
         allow_nan=True,
     )
@@ -202,6 +207,18 @@ def _grades(column: nw.Series[Any]) -> FloatArray:
     return check_grades(column.name, numbers)
 
 
+def _weights(column: nw.Series[Any]) -> FloatArray:
+    if not (_is_number(column.dtype) or column.dtype == nw.Object):
+        raise DataError(f"column {column.name!r} holds {_kind(column)}; weights are numbers such as 1 and 2.5")
+    weights = as_numbers(f"column {column.name!r}", column.to_numpy(), "weights are numbers such as 1 and 2.5")
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        said = "has no value" if np.isnan(weights[at]) else f"is {weights[at]:g}"
+        raise RowError(at, column.name, f"{said}; weights are finite and not negative")
+    return weights
+
+
 def check_grades(name: str, grades: FloatArray) -> FloatArray:
     """Refuse grades that are missing, infinite or negative."""
     if np.isnan(grades).any():
@@ -234,6 +251,7 @@ def row_block(table: Any, roles: ColumnRoles, options: TableOptions) -> RowBlock
         ids[roles.query],
         None if roles.group is None else ids[roles.group],
         None if roles.document is None else as_text(ids[roles.document].to_numpy(zero_copy_only=False)),
+        None if roles.weight is None else _weights(rows[roles.weight]),
     )
 
 
@@ -256,7 +274,11 @@ def _id_column(column: Any, what: str) -> Any:
 
 def label_columns(queries: Queries) -> list[str]:
     """Name the columns of a written table that are not features."""
-    known = {"grade": queries.judgements, "document_id": queries.document_ids}
+    known = {
+        "grade": queries.judgements,
+        "document_id": queries.document_ids,
+        "document_weight": queries.document_weights,
+    }
     return ["qid", *(name for name, column in known.items() if column is not None)]
 
 
@@ -264,7 +286,9 @@ def feature_columns(queries: Queries) -> tuple[str, ...]:
     """Name the feature columns of a written table; refuse names that would be read as something else."""
     names = queries.feature_labels
     judged = queries.judgements is not None
-    taken = sorted({name for name in names if is_id_name(name) or is_grade_name(name, judged=judged)})
+    taken = sorted(
+        {name for name in names if is_id_name(name) or is_weight_name(name) or is_grade_name(name, judged=judged)}
+    )
     if taken:
         raise DataError(f"feature names {taken} are taken by the other columns; rename them")
     repeated = [name for name, times in Counter(names).items() if times > 1]

@@ -10,7 +10,15 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import as_features, as_grades, as_labels, as_weights, common_index, expect_length
+from marginrank.data.arrays import (
+    as_document_weights,
+    as_features,
+    as_grades,
+    as_labels,
+    as_weights,
+    common_index,
+    expect_length,
+)
 from marginrank.data.document_keys import row_keys
 from marginrank.data.grouping import (
     check_same_features,
@@ -75,6 +83,8 @@ class Queries:
     document_ids: AnyArray | None = None
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
+    #: How much each document counts as a relevant one, such as 1/p of a click; losses use it, measures do not.
+    document_weights: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     #: Number of the first feature if features have no names, 1 in LETOR text and 0 in arrays.
     first_feature: int = 0
@@ -101,6 +111,7 @@ class Queries:
         document_ids: npt.ArrayLike | None = None,
         query_weights: npt.ArrayLike | None = None,
         document_groups: npt.ArrayLike | None = None,
+        document_weights: npt.ArrayLike | None = None,
         feature_names: Iterable[str] | None = None,
         allow_nan: bool = False,
     ) -> Queries:
@@ -115,10 +126,17 @@ class Queries:
             document_ids: A name for each row.
             query_weights: One weight per query, in order of first appearance.
             document_groups: A group label for each row, for rankings that take each group at most once.
+            document_weights: A weight for each row, finite and not negative: how much the document counts as a relevant
+                one, such as 1/p of a click that had the probability p to be seen.
             feature_names: A name for each column.
             allow_nan: Keep NaN features as missing values instead of refusing them.
         """
-        index = common_index(X=X, y=y, qid=qid, document_ids=document_ids, document_groups=document_groups)
+        columns = {
+            "document_ids": document_ids,
+            "document_groups": document_groups,
+            "document_weights": document_weights,
+        }
+        index = common_index(X=X, y=y, qid=qid, **columns)
         features = as_features(X)
         n = features.shape[0]
         grades = None if y is None else as_grades(y)
@@ -138,6 +156,7 @@ class Queries:
                 document_ids=as_labels("document_ids", document_ids, n),
                 query_weights=as_weights(query_weights, len(ids)),
                 document_groups=as_labels("document_groups", document_groups, n),
+                document_weights=as_document_weights(document_weights, n),
                 feature_names=names,
                 order=order,
                 index=index,
@@ -318,6 +337,7 @@ class Queries:
             "judgements": self.judgements,
             "document_ids": self.document_ids,
             "document_groups": self.document_groups,
+            "document_weights": self.document_weights,
             "index": self.index,
             "rows": self.rows,
             "keys": self.keys,
@@ -379,6 +399,7 @@ class Queries:
             query_ids=ids,
             document_ids=stack_optional("document_ids", [part.document_ids for part in sets]),
             document_groups=stack_optional("document_groups", [part.document_groups for part in sets]),
+            document_weights=_stack_weights(sets),
             query_weights=weights,
             feature_names=sets[0].feature_names,
             first_feature=sets[0].first_feature,
@@ -435,6 +456,14 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
     if not 0 <= feature < len(labels):
         raise DataError(f"there is no column {feature} in X; {count(len(labels), 'column')}, counted from 0")
     return int(feature)
+
+
+def _stack_weights(sets: Sequence[Queries]) -> FloatArray | None:
+    """Return the weights of all documents, 1 for those of parts without weights; None if no part has any."""
+    if all(part.document_weights is None for part in sets):
+        return None
+    weights = [np.ones(part.n_documents) if (own := part.document_weights) is None else own for part in sets]
+    return np.concatenate(weights)
 
 
 def _stack_keys(sets: Sequence[Queries]) -> KeyArray | None:
@@ -495,7 +524,8 @@ def in_canonical_order(queries: Queries) -> Queries:
     by_id = np.argsort(queries.query_ids, kind="stable")
     rank = np.argsort(by_id)
     grades = queries.grades if queries.has_grades else np.zeros(queries.n_documents)
-    order = np.lexsort((grades, queries.document_keys, rank[queries.query_of_row]))
+    weights = np.zeros(len(grades)) if queries.document_weights is None else queries.document_weights
+    order = np.lexsort((weights, grades, queries.document_keys, rank[queries.query_of_row]))
     return replace(
         queries,
         **(queries._take(order) | {"keys": queries.document_keys[order]}),

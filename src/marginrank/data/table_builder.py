@@ -24,6 +24,12 @@ from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.runtime.threads import thread_count
 from marginrank.typing import AnyArray, FloatArray
 
+#: Columns that all files have, or none.
+_COLUMNS: Final = (
+    ("judgements", "grades"),
+    ("document_ids", "document ids"),
+    ("document_weights", "document weights"),
+)
 #: Bytes of a row beside its features and its document id: a grade, the code of its query, and copies of both.
 _PER_ROW: Final = 24
 
@@ -71,6 +77,7 @@ class RowBlock:
         queries: Query ids, an Arrow array of text or numbers.
         groups: Document groups of the same kind, if there are any.
         documents: Document ids as text, if there are any.
+        weights: Document weights, if there are any.
     """
 
     features: tuple[str, ...]
@@ -79,6 +86,7 @@ class RowBlock:
     queries: Any
     groups: Any = None
     documents: AnyArray | None = None
+    weights: FloatArray | None = None
 
 
 class _Extent(NamedTuple):
@@ -272,7 +280,7 @@ class TableBuilder:
     def clear(self) -> None:
         """Forget all rows."""
         self._spill.drop(self._first, self._first_document, self.n_rows)
-        self._grades = array("d")
+        self._grades, self._weights = array("d"), array("d")
         self._queries, self._groups = IdColumn(), IdColumn()
         self._block: RowBlock | None = None
         self.n_rows = 0
@@ -283,6 +291,8 @@ class TableBuilder:
         self._queries.add(block.queries)
         if block.grades is not None:
             self._grades.frombytes(block.grades.tobytes())
+        if block.weights is not None:
+            self._weights.frombytes(block.weights.tobytes())
         if block.groups is not None:
             self._groups.add(block.groups)
         self._block = block
@@ -308,6 +318,7 @@ class TableBuilder:
             query_ids=check_ids(ids, len(ids))[distinct],
             document_ids=None if self._block.documents is None else self._spill.documents.words(*documents),
             document_groups=None if self._block.groups is None else _labels(*self._groups.finish(self._untyped)),
+            document_weights=None if self._block.weights is None else np.frombuffer(self._weights),
             feature_names=self.features,
             order=order,
         )
@@ -365,7 +376,7 @@ def _check_columns(parts: Sequence[tuple[Path, Queries]]) -> None:
     """Refuse files of which some have grades or document ids and some have none."""
     first_path, first = parts[0]
     for path, part in parts[1:]:
-        for column, name in (("judgements", "grades"), ("document_ids", "document ids")):
+        for column, name in _COLUMNS:
             has, first_has = (getattr(queries, column) is not None for queries in (part, first))
             if has != first_has:
                 problem = f"{name}, but {first_path.name} has none" if has else f"no {name}, but {first_path.name} has"

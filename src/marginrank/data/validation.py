@@ -57,6 +57,9 @@ def _check(queries: Queries) -> None:
     if queries.query_weights is not None:
         _check_column("query_weights", queries.query_weights, n_queries)
         _check_numbers("query_weights", queries.query_weights)
+    if queries.document_weights is not None:
+        _check_column("document_weights", queries.document_weights, n_documents)
+        _check_numbers("document_weights", queries.document_weights)
     for name in ("document_ids", "document_groups", "order", "rows", "keys"):
         column = getattr(queries, name)
         if column is not None:

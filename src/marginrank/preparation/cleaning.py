@@ -125,7 +125,7 @@ def _any_per_query(queries: Queries, marked: BoolArray) -> BoolArray:
 
 
 def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
-    documents, groups = queries.document_ids, queries.document_groups
+    documents, groups, weights = queries.document_ids, queries.document_groups, queries.document_weights
     # Scaled documents are identified by the features before scaling.
     has_keys = queries.keys is not None or queries.keyed_by is not None
     return replace(
@@ -135,6 +135,7 @@ def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
         query_offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None if documents is None else documents[keep],
         document_groups=None if groups is None else groups[keep],
+        document_weights=None if weights is None else weights[keep],
         rows=None,
         keyed_by=None,
         keys=queries.document_keys[keep] if has_keys else None,

@@ -53,6 +53,9 @@ class ReadingOptions:
     document_group: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column of document groups in a table.")
     ] = None
+    document_weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of document weights in a table.")
+    ] = None
     features: Annotated[
         list[str],
         typer.Option(

@@ -34,6 +34,7 @@ _NUMBERS: Final = {
     "offsets": "query_offsets",
     "order": "order",
     "query_weights": "query_weights",
+    "document_weights": "document_weights",
 }
 _LARGEST_CHARACTER: Final = 0x10FFFF
 
@@ -208,6 +209,7 @@ def _queries_from_archive(arrays: Mapping[str, AnyArray], allow_nan: bool) -> Qu
         document_ids=arrays.get("document_ids"),
         query_weights=arrays.get("query_weights"),
         document_groups=arrays.get("document_groups"),
+        document_weights=arrays.get("document_weights"),
         feature_names=None if "feature_names" not in arrays else arrays["feature_names"].ravel().tolist(),
         allow_nan=allow_nan,
     )

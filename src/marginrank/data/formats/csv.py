@@ -414,7 +414,7 @@ def write_delimited(path: str | Path, queries: Queries) -> None:
     """Write queries as CSV, or as TSV if the suffix is ``.tsv``: columns as in `write_parquet`.
 
     Every number is written with the fewest digits that are read back as the same number, a missing one as nothing.
-    Weights and document groups are left out.
+    Query weights and document groups are left out.
     """
     separator = "\t" if plain_suffix(Path(path)) in (".tsv", ".tab") else ","
     labels, names = label_columns(queries), feature_columns(queries)
@@ -434,6 +434,8 @@ def write_delimited(path: str | Path, queries: Queries) -> None:
                 head.append(row.grade)
             if row.document is not None:
                 head.append(_field(row.document, separator))
+            if row.weight is not None:
+                head.append(row.weight)
             file.write(separator.join([*head, *row.features]) + "\n")
 
 

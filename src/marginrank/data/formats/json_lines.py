@@ -296,8 +296,8 @@ def _float(value: float) -> float:
 def write_json_lines(path: str | Path, queries: Queries) -> None:
     """Write queries as JSON Lines: names as in `write_parquet`, missing values as null.
 
-    Every number is written with the fewest digits that are read back as the same number. Weights and document groups
-    are left out.
+    Every number is written with the fewest digits that are read back as the same number. Query weights and document
+    groups are left out.
     """
     labels, names = label_columns(queries), feature_columns(queries)
     check_unicode(queries, "JSON")
@@ -307,7 +307,7 @@ def write_json_lines(path: str | Path, queries: Queries) -> None:
     with create_text(path) as file:
         for row in written_rows(queries):
             document = None if row.document is None else json.dumps(row.document, ensure_ascii=False)
-            head = [word for word in (spelled[row.query], row.grade, document) if word is not None]
+            head = [word for word in (spelled[row.query], row.grade, document, row.weight) if word is not None]
             values = [*head, *(word or "null" for word in row.features)]
             file.write("{" + ", ".join(map("".join, zip(keys, values, strict=True))) + "}\n")
 

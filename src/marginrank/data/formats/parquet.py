@@ -167,7 +167,7 @@ def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None
 def write_parquet(path: str | Path, queries: Queries) -> None:
     """Write queries as a Parquet table: ``qid``, ``grade`` and ``document_id`` if known, one column per feature.
 
-    Weights and document groups are left out.
+    Document weights are ``document_weight``; query weights and document groups are left out.
     """
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -191,6 +191,8 @@ def _written_rows(queries: Queries, names: Sequence[str], query_of_row: IntArray
         columns["grade"] = queries.judgements[rows]
     if queries.document_ids is not None:
         columns["document_id"] = as_text(queries.document_ids[rows])
+    if queries.document_weights is not None:
+        columns["document_weight"] = queries.document_weights[rows]
     columns |= {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
     # Arrow takes fixed-width text of NumPy to end at a NUL.
     listed = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}

@@ -23,6 +23,7 @@ class WrittenRow(NamedTuple):
     query: int
     grade: str | None
     document: str | None
+    weight: str | None
     features: list[str]
 
 
@@ -38,8 +39,12 @@ def written_rows(queries: Queries) -> Iterator[WrittenRow]:
         names: list[str | None] = [None] * n
         if queries.document_ids is not None:
             names = as_text(queries.document_ids[rows]).tolist()
+        weights: list[str | None] = [None] * n
+        if queries.document_weights is not None:
+            weights = [short_number(weight) for weight in queries.document_weights[rows].tolist()]
         for row, query in enumerate(query_of_row[rows].tolist()):
-            yield WrittenRow(query, grades[row], names[row], words[row * width : (row + 1) * width])
+            values = words[row * width : (row + 1) * width]
+            yield WrittenRow(query, grades[row], names[row], weights[row], values)
 
 
 def check_unicode(queries: Queries, form: str) -> None:
