@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.arrays import as_grades
+from marginrank.data.arrays import as_document_weights, as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, Parameter, ParameterError
@@ -36,6 +36,8 @@ class Judgements(NamedTuple):
     groups: AnyArray | None
     #: Returns the key of each document; a function, since few losses need keys and features have to be read for them.
     keys: Callable[[], KeyArray]
+    #: How much each document counts as a relevant one; None if documents have no weights.
+    weights: FloatArray | None = None
 
     @classmethod
     def of_arrays(cls, grades: FloatArray, offsets: IntArray, groups: AnyArray | None = None) -> Judgements:
@@ -60,7 +62,8 @@ class Judgements(NamedTuple):
         """
         offsets, documents = offsets_from_sizes(np.diff(self.offsets)[queries]), rows_of(self.offsets, queries)
         groups = None if self.groups is None else self.groups[documents]
-        return documents, Judgements(self.grades[documents], offsets, groups, lambda: self.keys()[documents])
+        weights = None if self.weights is None else self.weights[documents]
+        return documents, Judgements(self.grades[documents], offsets, groups, lambda: self.keys()[documents], weights)
 
 
 class Loss(OptionObject, ABC):
@@ -81,6 +84,7 @@ class Loss(OptionObject, ABC):
         grades: Queries | npt.ArrayLike,
         offsets: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
     ) -> PreparedLoss:
         """Precompute what depends on the judgements alone.
 
@@ -88,24 +92,38 @@ class Loss(OptionObject, ABC):
             grades: Judged queries, which bring their offsets and groups, or one grade per document.
             offsets: With grades, the start of each query and the end of the last; one query by default.
             groups: With grades, one group label per document.
+            weights: With grades, one weight per document; see `Queries.document_weights`.
         """
         if isinstance(grades, Queries):
-            if offsets is not None or groups is not None:
+            if offsets is not None or groups is not None or weights is not None:
                 raise TypeError("queries have their own offsets and document_groups; give only the queries")
             queries = grades
             return self._of(
-                Judgements(queries.grades, queries.offsets, queries.document_groups, lambda: queries.document_keys)
+                Judgements(
+                    queries.grades,
+                    queries.offsets,
+                    queries.document_groups,
+                    lambda: queries.document_keys,
+                    queries.document_weights,
+                )
             )
         flat = as_grades(grades)
         starts = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
         labels = None if groups is None else np.asarray(groups)
         if labels is not None and labels.shape != flat.shape:
             raise DataError(f"groups have shape {labels.shape} for {len(flat)} documents; give one label per document")
-        return self._of(Judgements.of_arrays(flat, starts, labels))
+        judged = Judgements.of_arrays(flat, starts, labels)
+        return self._of(judged._replace(weights=as_document_weights(weights, len(flat))))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
         # Kernels would be compiled again for read-only offsets, such as those of a file on disk.
-        prepared = self._prepare(judged._replace(offsets=np.require(judged.offsets, requirements="W")))
+        judged = judged._replace(offsets=np.require(judged.offsets, requirements="W"))
+        if judged.weights is None:
+            prepared = self._prepare(judged)
+        else:
+            from marginrank.losses.relevant_documents import RelevantDocuments  # noqa: PLC0415
+
+            prepared = RelevantDocuments(self, judged, judged.weights)
         prepared.definition = self
         return prepared
 
@@ -128,6 +146,11 @@ class Loss(OptionObject, ABC):
     def exact(self) -> bool:
         """Whether ξ is computed exactly for lists of any length; see `PreparedLoss.exact` for given lists."""
         return True
+
+    @property
+    def sums_relevant(self) -> bool:
+        """Whether ξ bounds a sum over relevant documents, so that it can be trained with document weights."""
+        return False
 
     @property
     def majorant(self) -> Loss | None:
@@ -202,12 +225,16 @@ class PreparedLoss(ABC):
     #: Queries whose documents have an order; the others have ξ = 0 and do not count in means.
     active: BoolArray
 
+    def counted(self, query_weights: FloatArray | None) -> FloatArray:
+        """Return the weight of each query, 0 without an order."""
+        return np.where(self.active, 1.0 if query_weights is None else query_weights, 0.0)
+
     def shares(self, query_weights: FloatArray | None, total: float | None = None) -> FloatArray:
         """Return the share of each query in the mean loss: by its weight, 0 without an order, all together 1.
 
         If the mean is over more queries than these, ``total`` is the weight of all.
         """
-        counted = np.where(self.active, 1.0 if query_weights is None else query_weights, 0.0)
+        counted = self.counted(query_weights)
         return counted / (counted.sum() if total is None else total) if counted.any() else counted
 
     @property

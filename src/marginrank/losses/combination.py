@@ -83,6 +83,11 @@ class SumLoss(_Combination):
         """The bounds that every part has."""
         return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
 
+    @property
+    def sums_relevant(self) -> bool:
+        """Whether every part is."""
+        return all(loss.sums_relevant for loss in self.losses)
+
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Prepare every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)

@@ -13,6 +13,8 @@ from marginrank.losses.base import Bound, Judgements, Loss
 from marginrank.losses.feature_maps import FeatureMap, parse_map
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.measures import Measure, parse_measure
+from marginrank.measures.dcg import DCG
+from marginrank.measures.precision import Precision
 from marginrank.typing import IntArray, KeyArray
 
 #: How documents of one level are ordered in y*: at random, as the rows are, or by the current scores.
@@ -37,6 +39,11 @@ class MeasureLoss(Loss):
     def parsed_map(self) -> FeatureMap:
         """The feature map."""
         return parse_map(self.feature_map)
+
+    @property
+    def sums_relevant(self) -> bool:
+        """Whether the measure is DCG or precision, which do not divide by what all relevant documents are worth."""
+        return type(self.parsed_measure) in (DCG, Precision)
 
     @property
     def criterion(self) -> str:

@@ -93,6 +93,11 @@ class PairwiseHinge(Loss):
         return self.power == 2
 
     @property
+    def sums_relevant(self) -> bool:
+        """Whether all pairs weigh the same: the rank of a relevant document is a sum over pairs."""
+        return self.rank_weights is None
+
+    @property
     def criterion(self) -> str:
         """AUC: the share of pairs in the right order."""
         return "auc"

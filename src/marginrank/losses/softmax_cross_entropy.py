@@ -49,6 +49,11 @@ class SoftmaxCrossEntropy(SmoothLoss):
         super().__post_init__()
         check_gain(self.gain)
 
+    @property
+    def sums_relevant(self) -> bool:
+        """True: it is the mean log-likelihood of relevant documents."""
+        return True
+
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Compute the distribution of the grades."""
         offsets, gains = judged.offsets, gains_of(self.gain, judged.grades)

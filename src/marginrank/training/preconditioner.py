@@ -107,7 +107,8 @@ class SampledHessian(ABC):
         queries, (chosen, documents, self._offsets) = scorer.queries, sample
         self.sample, self._scorer = sample, scorer
         groups = None if queries.document_groups is None else queries.document_groups[documents]
-        self._loss = loss.prepare(queries.grades[documents], self._offsets, groups)
+        by_document = None if queries.document_weights is None else queries.document_weights[documents]
+        self._loss = loss.prepare(queries.grades[documents], self._offsets, groups, by_document)
         self._weights = weights[chosen] * (weights.sum() / weights[chosen].sum())
         self._base = 0.0 if base is None else base[documents]
 

@@ -116,8 +116,7 @@ class RankingRisk(Problem):
         self.loss = loss.prepare(queries)
         self.weights = self.loss.shares(queries.query_weights)
         #: Total weight of the queries that have an order.
-        weights = 1.0 if queries.query_weights is None else queries.query_weights
-        self.weight = float(np.where(self.loss.active, weights, 0.0).sum())
+        self.weight = float(self.loss.counted(queries.query_weights).sum())
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
         self.center, self.signs = center, scorer.signs

@@ -88,6 +88,10 @@ class Baseline(OptionObject, ABC):
             raise DataError(
                 f"{plan.label} cannot weight queries; leave out ", Parameter("weighting"), " and query weights"
             )
+        if queries.document_weights is not None:
+            raise DataError(
+                f"{plan.label} cannot weight documents; train a loss such as 'ranksvm', or leave out the weights"
+            )
         if not ordered_queries(queries).any():
             raise DataError(NO_ORDER)
 
