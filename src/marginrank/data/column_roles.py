@@ -125,9 +125,9 @@ def choose_columns(
     Columns of text, other columns of ids and the index of a pandas frame, which is a column of the files that pandas
     writes, are no features unless they are named.
 
-    >>> choose_columns(["", "qid", "Label", "bm25", "sku", "title"], text=["title"])
-    ColumnRoles(query='qid', grade='Label', document='sku', group=None, features=('bm25',), weight=None,
-                left_out=('title',))
+    >>> roles = choose_columns(["", "qid", "Label", "bm25", "sku", "title"], text=["title"])
+    >>> str(roles), roles.left_out
+    ('query: qid, grade: Label, document: sku, 1 feature: bm25', ('title',))
     >>> choose_columns(["qid", "bm25_title", "bm25_body", "age"], features="bm25_*").features
     ('bm25_title', 'bm25_body')
     """
