@@ -3,3 +3,7 @@ from .agreement import RaterAgreement as RaterAgreement
 from .agreement import agreement as agreement
 from .judgements import Judgements as Judgements
 from .judgements import read_judgements as read_judgements
+from .prediction_powered import PoweredMean as PoweredMean
+from .prediction_powered import powered_compare as powered_compare
+from .prediction_powered import powered_evaluate as powered_evaluate
+from .prediction_powered import powered_mean as powered_mean
