@@ -24,7 +24,7 @@ ROOT = Path(marginrank.__file__).parent
 #: Rooms whose errors commands can meet.
 ROOMS = (
     *("data", "preparation", "measures", "evaluation", "losses", "scorers", "solvers", "training", "methods", "model"),
-    *("ranker", "fusion", "judging", "recommend", "reporting", "runtime", "export"),
+    *("ranker", "fusion", "recommend", "reporting", "runtime", "export"),
 )
 MODULES = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
 GROUP = typer.main.get_command(app)

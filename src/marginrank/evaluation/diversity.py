@@ -50,8 +50,8 @@ class Diversify:
     HiGHS. Beyond, documents are taken by score as long as they fit. With w_s the smallest positive weight in topic s,
     that has at least 1/q of the largest value, q = max_i Σ_s ⌈w_is/w_s⌉, at least 1: a document in at most p topics of
     equal weights gives 1/p. (Taking i forces at most ⌈w_is/w_s⌉ others out of topic s, so rankings are a q-extendible
-    system, where the first r documents of the greedy order have 1/q of the best sum, Mestre (ESA 2006); D is a sum of
-    such prefixes.) ``bound`` is from the linear relaxation, and mostly much closer.
+    system, where by exchange the first r documents of the greedy order have 1/q of the best sum; D is a sum of such
+    prefixes.) ``bound`` is from the linear relaxation, and mostly much closer.
 
     Args:
         limit: Sum of weights that a topic may have in a ranking.
@@ -68,9 +68,9 @@ class Diversify:
 
     def __post_init__(self) -> None:
         if not 0 < self.limit < np.inf:
-            raise ParameterError(Parameter("limit"), f" is {self.limit!r}; give a positive number")
+            raise ValueError(f"limit is {self.limit!r}; give a positive number")
         if not self.most_variables >= 0:
-            raise ParameterError(Parameter("most_variables"), f" is {self.most_variables!r}; give a number from 0 up")
+            raise ValueError(f"most_variables is {self.most_variables!r}; give a number from 0 up")
 
     def order(self, scores: npt.ArrayLike, topics: npt.ArrayLike, k: int | None = None) -> DiverseRanking:
         """Rank the documents of one query.

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import scipy  # its parts load on first use
 
-from marginrank.errors import DataError, Parameter, ParameterError
+from marginrank.errors import DataError
 from marginrank.judging.judgements import Judgements
 from marginrank.runtime.text import ResultTable, count
 from marginrank.typing import FloatArray
@@ -88,7 +88,7 @@ def agreement(
         DataError: No document was judged by two raters.
     """
     if distance not in get_args(Distance):
-        raise ParameterError(Parameter("distance"), f" is {distance!r}; choose 'nominal', 'linear' or 'quadratic'")
+        raise ValueError(f"distance is {distance!r}; choose 'nominal', 'linear' or 'quadratic'")
     if not ((judgements.judged.sum(axis=1) > 1).any()):
         raise DataError("no document was judged by two raters; agreement needs documents in common")
     delta = _distances(judgements.levels, distance)

@@ -34,7 +34,7 @@ _REPLACEMENTS: Final = {
     "eval_metric": "the measure that the ranker is trained for: Ranker('ndcg@10')",
     "eval_at": "a measure with a cutoff: Ranker('ndcg@10')",
     "early_stopping_rounds": "Ranker(patience=...) with fit(..., validation=queries)",
-    "sample_weight": "query_weights=, one weight per query; documents cannot be weighted",
+    "sample_weight": "query_weights=, one weight per query, or Queries with document_weights",
     "verbose": "Ranker(verbose=True), or fit(..., callback=print), which is called after every iteration",
     "callbacks": "callback=, a function that is called after every iteration",
     "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",

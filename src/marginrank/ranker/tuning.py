@@ -239,9 +239,21 @@ def _queries(
         nan_rule = {"allow_nan": capabilities.takes_nan, "nan_advice": capabilities.nan_advice}
     queries = as_queries(X, y, qid, group, None, **nan_rule).grouped
     refuse_empty(queries)
+    _refuse_document_weights(queries)
     if valid is None:
         return queries, None
     return queries, as_queries(*validation_parts(valid), None, None, **nan_rule).grouped
+
+
+def _refuse_document_weights(queries: AnyQueries) -> None:
+    """Refuse weighted documents: measures are computed from grades alone, so what they choose would be biased."""
+    if getattr(queries, "document_weights", None) is not None:
+        raise DataError(
+            "tune chooses by a measure of the grades, which ignores document weights, so the choice would be biased; "
+            "give ",
+            Parameter("C", ...),
+            " to the ranker and fit it, or leave the weights out",
+        )
 
 
 def _full_grid(ranker: Ranker, grid: Mapping[str, Iterable[Any]], queries: AnyQueries) -> dict[str, list[Any]]:
