@@ -42,6 +42,7 @@ def prepared(tmp_path_factory):
     (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
     write_runs(folder)
     write_ratings(folder)
+    write_judged_by_raters(folder)
     return folder
 
 
@@ -71,6 +72,17 @@ def write_ratings(folder):
         lines["held_out" if rng.random() < 0.25 else "ratings"].append(f"{user},film {item:02d},{rating}")
     for name, rows in lines.items():
         (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+
+
+def write_judged_by_raters(folder):
+    """Grades of 40 documents of 8 queries by ann and bob, who agree on most."""
+    rng = np.random.default_rng(5)
+    lines = ["query,document,rater,grade"]
+    for document in range(40):
+        grade = int(rng.integers(0, 4))
+        for rater, change in (("ann", 0), ("bob", int(rng.random() < 0.3))):
+            lines.append(f"{document // 5 + 1},doc{document},{rater},{abs(grade - change)}")
+    (folder / "raters.csv").write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture

@@ -53,9 +53,11 @@ def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch, hel
 
 
 def test_every_command_is_in_the_help_with_a_summary(help_of):
-    text = help_of[""]
     for command in COMMANDS:
-        assert re.search(rf"^│ {command} +\w", text, re.MULTILINE)
+        group, _, name = command.rpartition(" ")
+        assert re.search(rf"^│ {name} +\w", help_of[group], re.MULTILINE)
+        assert not group or re.search(rf"^│ {group} +\w", help_of[""], re.MULTILINE)
+    text = help_of[""]
     assert "0 done, 1 wrong input, 2 wrong usage, 130 interrupted" in text
 
 
@@ -63,7 +65,7 @@ def test_help_loads_nothing_heavy():
     code = (
         "import sys; from typer import testing; from marginrank.cli.app import COMMANDS, app\n"
         "command = testing._get_command(app); testing._get_command = lambda _: command  # built once\n"
-        "for words in ([], *([name] for name in COMMANDS)):\n"
+        "for words in ([], *(name.split() for name in COMMANDS)):\n"
         "    assert testing.CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
         f"print(sorted(set({HEAVY}) & set(sys.modules)))"
     )
@@ -117,7 +119,8 @@ def help_of():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "120")
         invoke = partial(CliRunner().invoke, app, catch_exceptions=False)
-        return {name: invoke([*name.split(), "--help"]).stdout for name in ("", *COMMANDS)}
+        groups = {name.rpartition(" ")[0] for name in COMMANDS}
+        return {name: invoke([*name.split(), "--help"]).stdout for name in (*groups, *COMMANDS)}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

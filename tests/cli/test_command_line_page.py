@@ -42,5 +42,5 @@ def test_examples_of_the_page_run(run, folder, monkeypatch):
 def test_the_page_has_a_section_for_every_command():
     page = PAGE.read_text(encoding="utf-8")
     for command in COMMANDS:
-        assert f"\n## {command}\n" in page
+        assert f"\n##{'#' * command.count(' ')} {command}\n" in page
         assert any(line.startswith(f"marginrank {command}") for line in commands_of(page))

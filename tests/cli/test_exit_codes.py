@@ -6,6 +6,7 @@ import ast
 import pickle
 import re
 import shlex
+from functools import reduce
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import typer.main
 
 import marginrank
 from marginrank import Queries
-from marginrank.cli.app import _options_by_parameter, app
+from marginrank.cli.app import COMMANDS, _options_by_parameter, app
 from marginrank.cli.exit_codes import write_option
 from marginrank.data import write_letor
 from marginrank.errors import DataError, Parameter, ParameterError
@@ -32,8 +33,10 @@ GROUP = typer.main.get_command(app)
 
 def options_of(command):
     """The options by parameter that errors of a command name."""
-    parent = typer.Context(GROUP)
-    return _options_by_parameter(typer.Context(GROUP.commands[command], parent=parent))
+    context = typer.Context(GROUP)
+    for name in command.split():
+        context = typer.Context(context.command.commands[name], parent=context)
+    return _options_by_parameter(context)
 
 
 def texts():
@@ -102,7 +105,7 @@ def test_parameters_of_messages_have_options():
         and isinstance(node.args[0], ast.Constant)
     }
     assert {"missing", "dtype", "bound", "scorer", "first_index", "folds"} <= named
-    for command, name in product(GROUP.commands, named - {"X", "allow_nan"}):
+    for command, name in product(COMMANDS, named - {"X", "allow_nan"}):
         written = write_option(Parameter(name, "tight"), options_of(command))
         option, _, place = written.removesuffix(")").partition(" (of marginrank ")
         if written.startswith("-"):
@@ -111,12 +114,13 @@ def test_parameters_of_messages_have_options():
         else:
             assert written == f"the {name.replace('_', ' ')} tight"
     for name in named - {"X"}:
-        assert any(write_option(Parameter(name, True), options_of(one)).startswith("-") for one in GROUP.commands), name
+        assert any(write_option(Parameter(name, True), options_of(one)).startswith("-") for one in COMMANDS), name
 
 
 def words_of(command):
     """All options of a command."""
-    return {words for parameter in GROUP.commands[command].params for words in parameter.opts}
+    found = reduce(lambda group, name: group.commands[name], command.split(), GROUP)
+    return {words for parameter in found.params for words in parameter.opts}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ A new command is one new module in ``commands/``, of the same name. It has
 - ``EXAMPLES``, one or two lines at the end of the help. They have to work as they are: the tests run them in a folder
   that `tests/cli/conftest.py` fills.
 
+A folder in ``commands/`` is a group of commands, such as ``judge``: each of its modules is a command of the group, as
+above. Its ``__init__`` has ``HELP`` and, if the name of a command may be left out, its name as ``DEFAULT``.
+
 Nothing heavy is imported at the top of these modules, so that help and completion are fast.
 """
 
@@ -20,6 +23,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final
 
@@ -55,6 +60,7 @@ _FIRST: Final = (
     "compare",
     "report",
     "fuse",
+    "judge",
     "split",
     "convert",
     "inspect",
@@ -134,7 +140,7 @@ def _options_by_parameter(context: Any) -> dict[str, OptionName]:
         return own
     trained_by: dict[str, OptionName] = {}
     for name in ("recommend", "fuse", "train"):
-        trained_by |= _option_names(context.parent.command.commands[name], name)
+        trained_by |= _option_names(context.find_root().command.commands[name], name)
     return trained_by | own
 
 
@@ -166,6 +172,23 @@ class _Commands(_PlainHelp, TyperGroup):
                 show_traceback=show_traceback,
             )
         sys.exit(code)
+
+
+class _Group(_PlainHelp, TyperGroup):
+    """A group of commands within the command line, one of which may be called without its name."""
+
+    default: str | None = None
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Put the name of the default command before arguments that begin with no name of a command."""
+        if self.default is not None and args and not self._is_name(args[0]):
+            args = [self.default, *args]
+        return super().parse_args(context, args)
+
+    def _is_name(self, word: str) -> bool:
+        """Tell whether a word is a command, or is meant to be one and misspelled."""
+        misspelled = bool(get_close_matches(word, self.commands)) and not Path(word).exists()
+        return word in ("--help", "-h") or word in self.commands or misspelled
 
 
 @contextmanager
@@ -205,35 +228,50 @@ def _options(
     if version:
         typer.echo(f"marginrank {__version__}")
         raise typer.Exit
+    _show_help_without_a_command(context)
+
+
+def _show_help_without_a_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), nl=False)
         raise typer.Exit(MISUSED)
 
 
-def _find() -> dict[str, ModuleType]:
-    """Return the modules of this folder that are commands, by name, in the order of the help."""
+def _find(package: ModuleType) -> dict[str, ModuleType]:
+    """Return the modules of a folder of commands by name, in the order of the help."""
     found = {}
-    for entry in pkgutil.iter_modules(commands.__path__):
-        module = importlib.import_module(f"{commands.__name__}.{entry.name}")
-        found[entry.name.replace("_", "-")] = module
+    for entry in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{entry.name}")
+        found[entry.name.rstrip("_").replace("_", "-")] = module
     return {name: found[name] for name in sorted(found, key=lambda name: ([*_FIRST, name].index(name), name))}
 
 
-def _add(name: str, module: ModuleType) -> None:
+def _add(group: typer.Typer, name: str, module: ModuleType) -> Iterator[str]:
+    """Add a command, or a group of commands, and yield the names of what was added."""
+    if hasattr(module, "__path__"):
+        inner = typer.Typer(
+            name=name,
+            cls=type("Group", (_Group,), {"default": getattr(module, "DEFAULT", None)}),
+            help=module.HELP,
+            invoke_without_command=True,
+        )
+        inner.callback()(_show_help_without_a_command)
+        for inner_name, command in _find(module).items():
+            yield from (f"{name} {words}" for words in _add(inner, inner_name, command))
+        group.add_typer(inner)
+        return
     paragraphs = (inspect.getdoc(module.command) or "").split("\n\n")
-    app.command(
+    group.command(
         name,
         cls=_Command,
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
         epilog="\n\n".join(["Examples:", *(f"$ {example}" for example in module.EXAMPLES)]),
     )(flat(module.command))
+    yield name
 
 
-_MODULES: Final = _find()
-#: Names of all commands, in the order of the help.
-COMMANDS: Final = tuple(_MODULES)
-for _name, _module in _MODULES.items():
-    _add(_name, _module)
+#: Names of all commands, in the order of the help; those of a group follow its name, as in ``judge page``.
+COMMANDS: Final = tuple(words for name, module in _find(commands).items() for words in _add(app, name, module))
 
 
 def _end_if_interrupted(unraisable: Any) -> None:

@@ -1,6 +1,7 @@
 from .agreement import Agreement as Agreement
 from .agreement import RaterAgreement as RaterAgreement
 from .agreement import agreement as agreement
+from .judgement_files import write_judgements as write_judgements
 from .judgements import Judgements as Judgements
 from .judgements import read_judgements as read_judgements
 from .prediction_powered import PoweredMean as PoweredMean

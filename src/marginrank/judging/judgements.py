@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,6 +116,10 @@ class Judgements:
         row, column = np.nonzero(self.judged)
         raters = text_array(self.raters)
         return self.query_ids[row], self.document_ids[row], raters[column], self.grades[row, column]
+
+    def rows(self) -> Iterator[tuple[str, str, str, float]]:
+        """Yield the query, the document, the rater and the grade of each judgement."""
+        return zip(*(column.tolist() for column in self._flat()), strict=True)
 
     def of_raters(self, raters: Iterable[str]) -> Judgements:
         """Return the judgements of some raters, with the documents that one of them judged."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 import inspect
 from dataclasses import fields
 from fractions import Fraction
+from functools import reduce
 
 import pytest
 import typer.main
 from typer.core import TyperOption
 
 from marginrank import Ranker, Recommender, evaluate, tune
-from marginrank.cli.app import app
+from marginrank.cli.app import COMMANDS, app
 from marginrank.fusion import Fusion
 from marginrank.methods.presets import DEFAULT
 from marginrank.scorers.additive.scorer import Additive
 from marginrank.solvers.auto import Auto
 from marginrank.training.tight_bound import Tight
 
-COMMANDS = typer.main.get_command(app).commands
+GROUP = typer.main.get_command(app)
 #: Options that stand for different things: files and numbers that each command describes, and parameters of `Ranker`,
 #: `Fusion` and `Recommender` that have one name and different values.
 OF_EACH_COMMAND = {
@@ -35,9 +36,14 @@ OF_EACH_COMMAND = {
 }
 
 
+def named(command):
+    """The command of a name, which may be that of a group and of a command in it."""
+    return reduce(lambda group, name: group.commands[name], command.split(), GROUP)
+
+
 def options(command):
     """The options of a command by parameter."""
-    return {option.name: option for option in COMMANDS[command].params if isinstance(option, TyperOption)}
+    return {option.name: option for option in named(command).params if isinstance(option, TyperOption)}
 
 
 def default_of(option):
