@@ -150,7 +150,10 @@ def alphas(tables: FloatArray, delta: FloatArray) -> FloatArray:
 def _estimate(
     tables: FloatArray, statistic: _Statistic, confidence: float, resamples: int, seed: int | None
 ) -> tuple[float, tuple[float, float]]:
-    """Return the statistic of the sum of tables, one per query, and its expanded BCa interval, Efron (1987)."""
+    """Return the statistic of the sum of tables, one per query, and its expanded BCa interval.
+
+    Efron, "Better bootstrap confidence intervals" (1987).
+    """
     value = float(statistic(tables.sum(axis=0, keepdims=True))[0])
     n = len(tables)
     if n < 2 or np.isnan(value):
@@ -172,7 +175,8 @@ def _estimate(
     acceleration = float(np.sum(e**3)) / (6 * spread**1.5)
     below = (np.mean(drawn < value) + np.mean(drawn <= value)) / 2
     bias = scipy.special.ndtri(np.clip(below, 1 / (2 * len(drawn)), 1 - 1 / (2 * len(drawn))))
-    # Samples of few queries vary less than queries do; wider levels make up for it (Hesterberg, 2015).
+    # Samples of few queries vary less than queries do; wider levels make up for it: Hesterberg,
+    # "What teachers should know about the bootstrap" (The American Statistician, 2015).
     wide = np.sqrt(n / (n - 1)) * scipy.stats.t.ppf((1 + confidence) / 2, n - 1)
     z = bias + np.array([-wide, wide])
     low, high = np.quantile(drawn, scipy.special.ndtr(bias + z / np.maximum(1 - acceleration * z, 1e-12))).tolist()
