@@ -31,7 +31,7 @@ help:
 	@echo "make xgboost   add XGBoost for the CPU, so that its tests run"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
-	@echo "make reproduce DATA=folder  run the experiments of the papers (20 minutes on two cores)"
+	@echo "make reproduce DATA=folder  run or continue the experiments of the papers (experiments/results/costs.md has times)"
 	@echo "make lock      pin the newest versions of everything, with their hashes"
 	@echo "make audit     look up known vulnerabilities of the pinned versions"
 

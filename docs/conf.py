@@ -65,7 +65,7 @@ def fill_marks(app: Any, page: str, source: list[str]) -> None:
 def copy_results(app: Any) -> None:  # noqa: ARG001
     """Show the results of the experiments as pages of the documentation."""
     shutil.rmtree(HERE / "results", ignore_errors=True)
-    shutil.copytree(RESULTS, HERE / "results", ignore=shutil.ignore_patterns("*.json", ".kept"))
+    shutil.copytree(RESULTS, HERE / "results", ignore=shutil.ignore_patterns("*.json", ".cache"))
 
 
 def leave_out(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001

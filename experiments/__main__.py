@@ -1,4 +1,4 @@
-"""``python -m experiments``: rebuild what the papers report, and write tables, plots and findings."""
+"""``python -m experiments``: reproduce the results of the papers, and write tables, plots and findings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import typer
 
 from experiments import all_experiments
 from experiments.base import Experiment, Size
+from experiments.provenance import stale
 from experiments.running import Runner, check_data
-from experiments.writing import RESULTS, write, write_findings, write_from_record
+from experiments.writing import RESULTS, seconds_of, write, write_costs, write_findings, write_from_record
 from marginrank.errors import DataError
 
 #: Miniatures are written here, never over the results.
@@ -26,11 +27,13 @@ Names = Annotated[list[str], typer.Argument(metavar="NAMES", help="Names of expe
 
 @app.command("list")
 def list_experiments() -> None:
-    """List the experiments with the paper each of them rebuilds."""
+    """List the experiments with the paper each of them reproduces, and the minutes of computing it took."""
     experiments = all_experiments()
     width = max(map(len, experiments))
     for name, experiment in experiments.items():
-        typer.echo(f"{name:{width}}  {experiment.title} ({experiment.source})")
+        seconds = seconds_of(experiment, RESULTS)
+        minutes = "  never run" if seconds is None else f"{seconds / 60:7.1f} min"
+        typer.echo(f"{name:{width}} {minutes}  {experiment.title} ({experiment.source})")
 
 
 @app.command()
@@ -49,8 +52,8 @@ def run(
 ) -> None:
     """Run experiments and write their pages.
 
-    The result of every finished task is cached in the folder .kept of the output folder: after an interruption, run the
-    same command again.
+    The result of every finished task is cached in the folder .cache of the output folder: after an interruption, run
+    the same command again.
     """
     experiments = _chosen(names)
     size: Size = "miniature" if miniature else "full"
@@ -58,15 +61,15 @@ def run(
     failures = []
     with _failures_as_messages():
         check_data(experiments, data)
-        with Runner(data, folder / ".kept", n_jobs=jobs, fresh=fresh) as runner, _Bar() as bar:
+        with Runner(data, folder / ".cache", n_jobs=jobs, fresh=fresh) as runner, _Bar() as bar:
             for experiment in experiments:
                 try:
-                    kept = runner.run(experiment, size, bar)
+                    results = runner.run(experiment, size, bar)
                 except DataError as error:  # the other experiments can still run
                     failures.append(error)
                     continue
-                _say(write(experiment, kept, folder, size)[0])
-        _say(write_findings(list(all_experiments().values()), folder))
+                _say(write(experiment, results, data, folder, size)[0])
+        _write_summaries(folder)
         if failures:
             raise failures[0]
 
@@ -80,7 +83,33 @@ def report(
     with _failures_as_messages():
         for experiment in _chosen(names):
             _say(write_from_record(experiment, out)[0])
-        _say(write_findings(list(all_experiments().values()), out))
+        _write_summaries(out)
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAMES", help="Names of experiments.", show_default="all")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder of the data sets.")] = Path("../shared/data"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results.", show_default=False)] = RESULTS,
+) -> None:
+    """Say which results are stale, and why; exit with status 1 if one is.
+
+    A result is stale if the code that its tasks reach, their options or their data have changed since it was computed.
+    """
+    experiments = _chosen(names or ["all"])
+    width = max(len(experiment.name) for experiment in experiments)
+    reasons = {experiment.name: stale(experiment, out / f"{experiment.name}.json", data) for experiment in experiments}
+    for name, why in reasons.items():
+        typer.echo(f"{name:{width}}  {'stale: ' + '; '.join(why) if why else 'up to date'}")
+    if any(reasons.values()):
+        raise typer.Exit(1)
+
+
+def _write_summaries(folder: Path) -> None:
+    for write_summary in (write_findings, write_costs):
+        _say(write_summary(list(all_experiments().values()), folder))
 
 
 def _say(path: Path) -> None:

@@ -1,15 +1,13 @@
-"""Run the tasks of an experiment in several processes, and keep each result as soon as it is there."""
+"""Execution of the tasks of an experiment in several processes, with a cache of their results."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import inspect
 import json
 import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -20,15 +18,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from experiments.base import Experiment, Size, Task
+from experiments.sources import code_digests, data_digests, digest
 from marginrank.errors import DataError
 from marginrank.runtime.files import atomic_path
 from marginrank.runtime.threads import thread_count
-from marginrank.version import __version__
 
 #: Told after every task: the experiment, tasks done, tasks in all, and the name of the last one.
 Progress: TypeAlias = Callable[[Experiment, int, int, str], None]
@@ -36,23 +33,24 @@ _ONE_THREAD: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREAD
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The result of a task, and the seconds it took."""
+class TaskResult:
+    """The result of a task, the seconds it took, and the commit at which it was computed."""
 
     result: Any
     seconds: float
+    commit: str = "unknown"
 
 
 class Runner:
-    """Processes that run tasks, and a folder that keeps results.
+    """Processes that run tasks, and a cache of their results.
 
-    A result is used again while the task has the same name, function and options, the function's module and those of
-    its folder that it uses the same text, the data the same files, and marginrank the same version. If something else
-    has changed, ask for ``fresh``. Killing everything loses only tasks under way.
+    A cached result is used again as long as the name, the options and the code of the task and the files of the data
+    are the same (see `experiments.sources`). If something else has changed, such as the version of NumPy, ask for
+    ``fresh``. A run that is killed loses only the tasks that were running.
 
     Args:
         data: The folder of the data.
-        cache: The folder that keeps results.
+        cache: The folder of cached results.
         n_jobs: Processes; 1 runs tasks in this one, None one for each core.
         fresh: Compute everything again.
     """
@@ -74,21 +72,23 @@ class Runner:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
-    def run(self, experiment: Experiment, size: Size = "full", progress: Progress | None = None) -> dict[str, Kept]:
-        """Run what is not kept yet, and give the results of all tasks by name.
+    def run(
+        self, experiment: Experiment, size: Size = "full", progress: Progress | None = None
+    ) -> dict[str, TaskResult]:
+        """Run the tasks that are not cached yet, and return the results of all tasks by name.
 
         Raises:
-            DataError: Data is missing, or tasks failed; all others have run and are kept.
+            DataError: Data is missing, or tasks failed; all others have run and are cached.
         """
         check_data([experiment], self.data)
         tasks = list(experiment.plan(size))
-        places = dict(zip([task.name for task in tasks], self._places(experiment, tasks), strict=True))
-        if len(places) < len(tasks):
+        paths = dict(zip([task.name for task in tasks], self._paths(experiment, tasks), strict=True))
+        if len(paths) < len(tasks):
             raise ValueError(f"two tasks of {experiment.name} have the same name")
-        open_tasks = [task for task in tasks if self.fresh or not places[task.name].exists()]
+        open_tasks = [task for task in tasks if self.fresh or not paths[task.name].exists()]
         failures: dict[str, str] = {}
         done = len(tasks) - len(open_tasks)
-        for name, failure in self._finished(open_tasks, places):
+        for name, failure in self._finished(open_tasks, paths):
             done += 1
             if failure is not None:
                 failures[name] = failure
@@ -97,39 +97,42 @@ class Runner:
         if failures:
             first, why = next(iter(failures.items()))
             others = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
-            raise DataError(f"{experiment.name}: task {first!r}{others} failed: {why}; all others are kept")
-        return {name: _read(place) for name, place in places.items()}
+            raise DataError(f"{experiment.name}: task {first!r}{others} failed: {why}; all others are cached")
+        return {name: _read(path) for name, path in paths.items()}
 
-    def _places(self, experiment: Experiment, tasks: Sequence[Task]) -> list[Path]:
+    def _paths(self, experiment: Experiment, tasks: Sequence[Task]) -> list[Path]:
+        """Return the files of the cache that hold, or will hold, the results of tasks."""
         folder = self.cache / experiment.name
         folder.mkdir(parents=True, exist_ok=True)
-        files = _files(experiment, self.data)
+        files = data_digests(self.data, experiment.data)
         return [folder / f"{_slug(task.name)}-{_key(task, files)}.json" for task in tasks]
 
-    def _finished(self, tasks: Sequence[Task], places: Mapping[str, Path]) -> Iterator[tuple[str, str | None]]:
-        """Run tasks, those that want to be alone at the end, and give their names and what went wrong."""
+    def _finished(self, tasks: Sequence[Task], paths: Mapping[str, Path]) -> Iterator[tuple[str, str | None]]:
+        """Run tasks, those that measure time last and alone, and return their names and error messages."""
         together = [task for task in tasks if not task.alone]
         alone = [task for task in tasks if task.alone]
         if self.n_jobs == 1:
             for task in together + alone:
-                yield task.name, _run(task, self.data, places[task.name])
+                yield task.name, _run(task, self.data, paths[task.name], commit())
             return
-        waiting = {self._submit(task, places): task.name for task in together}
+        waiting = {self._submit(task, paths): task.name for task in together}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), self._failure(future)
         for task in alone:
-            yield task.name, self._failure(self._submit(task, places))
+            yield task.name, self._failure(self._submit(task, paths))
 
-    def _submit(self, task: Task, places: Mapping[str, Path]) -> Future[str | None]:
+    def _submit(self, task: Task, paths: Mapping[str, Path]) -> Future[str | None]:
         with _one_thread():
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(self.n_jobs, context, initializer=_begin, initargs=(sys.path,))
-            return self._pool.submit(_run, task, self.data, places[task.name])
+                self._pool = ProcessPoolExecutor(
+                    self.n_jobs, context, initializer=_initialize_worker, initargs=(sys.path,)
+                )
+            return self._pool.submit(_run, task, self.data, paths[task.name], commit())
 
     def _failure(self, future: Future[str | None]) -> str | None:
-        """Wait for a task, and give what went wrong."""
+        """Wait for a task, and return its error message."""
         try:
             return future.result()
         except BrokenProcessPool:
@@ -138,7 +141,7 @@ class Runner:
 
 
 def check_data(experiments: Sequence[Experiment], data: Path) -> None:
-    """Refuse to begin where data is missing."""
+    """Raise an error if data is missing."""
     for experiment in experiments:
         for folder in experiment.data:
             if not (data / folder).is_dir():
@@ -147,8 +150,8 @@ def check_data(experiments: Sequence[Experiment], data: Path) -> None:
                 )
 
 
-def _run(task: Task, data: Path, place: Path) -> str | None:
-    """Run one task and keep its result; give what went wrong."""
+def _run(task: Task, data: Path, path: Path, at_commit: str) -> str | None:
+    """Run one task and cache its result; return the message of an error."""
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -156,67 +159,57 @@ def _run(task: Task, data: Path, place: Path) -> str | None:
             result = task.call(data, **task.options)
         seconds = time.perf_counter() - began
         text = json.dumps(
-            {"task": task.name, "options": dict(task.options), "seconds": round(seconds, 3), "result": result}
+            {
+                "task": task.name,
+                "options": dict(task.options),
+                "commit": at_commit,
+                "seconds": round(seconds, 3),
+                "result": result,
+            }
         )
     except Exception as error:
         if os.environ.get("MARGINRANK_TRACEBACK", "0") not in ("", "0"):
             raise
         return f"{type(error).__name__}: {error}"
-    with atomic_path(place) as unfinished:
+    with atomic_path(path) as unfinished:
         unfinished.write_bytes(text.encode())
     return None
 
 
-def _read(place: Path) -> Kept:
-    kept = json.loads(place.read_text(encoding="utf-8"))
-    return Kept(kept["result"], float(kept["seconds"]))
+def _read(path: Path) -> TaskResult:
+    cached = json.loads(path.read_text(encoding="utf-8"))
+    return TaskResult(cached["result"], float(cached["seconds"]), cached["commit"])
 
 
-def _key(task: Task, files: Sequence[tuple[str, int]]) -> str:
-    """A short name of everything that a result depends on."""
-    parts = [
-        task.name,
-        task.call.__qualname__,
-        dict(task.options),
-        _sources(task.call.__module__),
-        list(files),
-        __version__,
-    ]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+def plan_digest(experiment: Experiment, size: Size = "full") -> str:
+    """Return a digest of the tasks of an experiment and their options, apart from their code."""
+    return digest([_identity(task) for task in experiment.plan(size)])
 
 
-@cache
-def _sources(name: str) -> list[str]:
-    """The text of a module, and of the modules of its package that it imports, and that those import."""
-    package, texts, waiting = name.rpartition(".")[0], {}, [name]
-    while waiting:
-        name = waiting.pop()
-        if name not in texts:
-            texts[name] = inspect.getsource(sys.modules.get(name) or import_module(name))
-            waiting += _imported(texts[name], package) if package else []
-    return [texts[name] for name in sorted(texts)]
+def _key(task: Task, data: Mapping[str, str]) -> str:
+    """Return a digest of everything that a result depends on."""
+    return digest([_identity(task), sorted(code_digests([task.call]).items()), sorted(data.items())])
+
+
+def _identity(task: Task) -> str:
+    return json.dumps([task.name, task.call.__qualname__, dict(task.options)], sort_keys=True)
 
 
 @cache
-def _imported(source: str, package: str) -> list[str]:
-    """Modules of a package that a text imports.
-
-    >>> _imported("from a import b; from a.c import d; import numpy", "a")
-    ['a.b', 'a.c']
-    """
-    modules: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module == package:
-            modules += [f"{package}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
-            modules.append(str(node.module))
-    return modules
+def commit() -> str:
+    """Return the commit of the repository, with ``+ changes`` if code differs from it."""
+    folder = Path(__file__).parent
+    code = ("src", "experiments", ":!experiments/results")
+    try:
+        revision = _git("rev-parse", "--short=12", "HEAD", folder=folder)
+        changes = _git("status", "--porcelain", "--", *code, folder=folder.parent)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{revision} + changes" if changes else revision
 
 
-def _files(experiment: Experiment, data: Path) -> list[tuple[str, int]]:
-    """Names and sizes of the files an experiment may read."""
-    paths = [path for folder in experiment.data for path in sorted((data / folder).rglob("*")) if path.is_file()]
-    return [(str(path.relative_to(data)), path.stat().st_size) for path in paths]
+def _git(*words: str, folder: Path) -> str:
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _slug(name: str) -> str:
@@ -238,8 +231,8 @@ def _one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin(path: Sequence[str]) -> None:
-    """Prepare a process: Ctrl-C is its parent's business, and it ends when its parent does."""
+def _initialize_worker(path: Sequence[str]) -> None:
+    """Leave Ctrl-C to the parent process, and end when it ends."""
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Write the results of an experiment: JSON for programs, Markdown and plots for readers."""
+"""Records and pages of experiments: JSON for programs, Markdown and plots for readers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from experiments.base import Experiment, Finding, Report, Size
-from experiments.running import Kept
+from experiments.base import Experiment, Finding, Report, Size, Table
+from experiments.provenance import provenance
+from experiments.running import TaskResult
+from experiments.sources import report_digest
 from experiments.verdicts import Verdict
 from marginrank.errors import DataError
 from marginrank.runtime.files import atomic_path
@@ -25,7 +27,9 @@ from marginrank.version import __version__
 RESULTS: Final = Path(__file__).parent / "results"
 _PACKAGES: Final = ("numpy", "scipy", "numba", "scikit-learn")
 #: What a record says about a run, in the order of the pages.
-_FACTS: Final = ("date", "versions", "machine", "size", "seconds of computing")
+_FACTS: Final = ("date", "commit", "versions", "machine", "size", "seconds of computing")
+#: What a record was computed from.
+_PROVENANCE: Final = ("plan", "code", "data")
 
 
 def setting() -> dict[str, str]:
@@ -39,11 +43,17 @@ def setting() -> dict[str, str]:
     }
 
 
-def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, size: Size = "full") -> list[Path]:
+def write(
+    experiment: Experiment, results: Mapping[str, TaskResult], data: Path, out: Path, size: Size = "full"
+) -> list[Path]:
     """Write ``NAME.md``, ``NAME.json`` and ``NAME-PLOT.svg`` into a folder, and return their paths."""
-    seconds = sum(one.seconds for one in kept.values())
-    facts = {**setting(), "size": size, "seconds of computing": f"{seconds:.0f}"}
-    return _write(experiment, {name: one.result for name, one in kept.items()}, facts, out)
+    seconds = sum(one.seconds for one in results.values())
+    # Tasks computed at different commits have the same digest: their code was the same.
+    commits = ", ".join(dict.fromkeys(one.commit for one in results.values()))
+    facts = {**setting(), "commit": commits, "size": size, "seconds of computing": f"{seconds:.0f}"}
+    ordered = {fact: facts[fact] for fact in _FACTS}
+    by_name = {name: one.result for name, one in results.items()}
+    return _write(experiment, by_name, ordered, provenance(experiment, data, size), out)
 
 
 def write_from_record(experiment: Experiment, out: Path) -> list[Path]:
@@ -56,17 +66,20 @@ def write_from_record(experiment: Experiment, out: Path) -> list[Path]:
     if not record.exists():
         raise DataError(f"no results of {experiment.name}; run it first", path=record)
     document = json.loads(record.read_text(encoding="utf-8"))
-    return _write(experiment, document["results"], {fact: document[fact] for fact in _FACTS}, out)
+    facts, origin = ({key: document[key] for key in keys if key in document} for keys in (_FACTS, _PROVENANCE))
+    return _write(experiment, document["results"], facts, origin, out)
 
 
-def _write(experiment: Experiment, results: Mapping[str, Any], facts: Mapping[str, str], out: Path) -> list[Path]:
+def _write(
+    experiment: Experiment, results: Mapping[str, Any], facts: Mapping[str, str], origin: Mapping[str, Any], out: Path
+) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     report = experiment.report(results)
     command = f"python -m experiments run {experiment.name}{' --miniature' if facts['size'] == 'miniature' else ''}"
     facts = {"command": command, **facts}
     plots = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.pictures]
-    for place, picture in zip(plots, report.pictures, strict=True):
-        _draw(picture.figure, place)
+    for path, picture in zip(plots, report.pictures, strict=True):
+        _draw(picture.figure, path)
     document = {
         "experiment": experiment.name,
         "source": experiment.source,
@@ -74,6 +87,8 @@ def _write(experiment: Experiment, results: Mapping[str, Any], facts: Mapping[st
         "tables": [dataclasses.asdict(table) for table in report.tables],
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
         "results": results,
+        "report": report_digest(experiment.report),
+        **origin,
     }
     record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
     _text(record, _json(plain(document)))
@@ -92,17 +107,44 @@ def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:
     hold, not_, open_ = _counts(everything).values()
     counts = f"{hold} hold, {not_} do not, {open_} are undecided"
     introduction = f"{len(everything)} claims of the papers were tested: {counts}. [How verdicts are found](index.md)."
-    place = out / "findings.md"
-    _text(place, "\n\n".join(["# Which claims hold", introduction, *sections]) + "\n")
-    return place
+    path = out / "findings.md"
+    _text(path, "\n\n".join(["# Which claims hold", introduction, *sections]) + "\n")
+    return path
+
+
+def write_costs(experiments: Sequence[Experiment], out: Path) -> Path:
+    """Write ``costs.md``: the computing time of all experiments whose records lie in a folder."""
+    rows = []
+    for experiment in experiments:
+        if (seconds := seconds_of(experiment, out)) is not None:
+            record = _record_of(out / f"{experiment.name}.json")
+            link = f"[{experiment.name}]({experiment.name}.md)"
+            rows.append((link, len(record["results"]), round(seconds), record["date"], record.get("commit", "unknown")))
+    total = sum(row[2] for row in rows)
+    introduction = (
+        f"All {len(rows)} experiments together took {total / 60:.0f} minutes of computing: the sum over their tasks, "
+        "each of which uses one thread. `make reproduce` runs as many tasks at a time as there are cores."
+    )
+    table = Table("Computing time", ("experiment", "tasks", "seconds", "date", "commit"), rows)
+    path = out / "costs.md"
+    _text(path, "\n\n".join(["# What the experiments cost", introduction, table.markdown()]) + "\n")
+    return path
+
+
+def seconds_of(experiment: Experiment, out: Path) -> float | None:
+    """Return the seconds of computing that a record states, or None if there is no full record."""
+    record = _record_of(out / f"{experiment.name}.json")
+    return float(record["seconds of computing"]) if record and record["size"] == "full" else None
+
+
+def _record_of(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _findings_of(record: Path) -> list[Finding]:
-    if not record.exists():
-        return []
-    written = json.loads(record.read_text(encoding="utf-8"))
+    written = _record_of(record)
     # The numbers of a miniature mean nothing.
-    return [Finding(**one) for one in written["findings"]] if written["size"] == "full" else []
+    return [Finding(**one) for one in written["findings"]] if written.get("size") == "full" else []
 
 
 def _counts(findings: Sequence[Finding]) -> dict[str, int]:
@@ -141,19 +183,19 @@ def _findings(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _draw(figure: Any, place: Path) -> None:
+def _draw(figure: Any, path: Path) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     # The same numbers give the same file: no date, and no random names of shapes. Text stays text, which is shorter.
-    with mpl.rc_context({"svg.hashsalt": place.stem, "svg.fonttype": "none"}), atomic_path(place) as unfinished:
+    with mpl.rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}), atomic_path(path) as unfinished:
         figure.savefig(unfinished, format="svg", metadata={"Date": None})
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    """JSON with a line for each entry and for each entry of those: short, and still to be compared line by line."""
+    """Return JSON with a line for each entry and for each result: short, and still to be compared line by line."""
     lines = []
     for name, entry in document.items():
-        if isinstance(entry, dict) and entry:
+        if name == "results":
             inner = ",\n".join(f" {json.dumps(key)}: {_compact(value)}" for key, value in entry.items())
             lines.append(f"{json.dumps(name)}: {{\n{inner}\n}}")
         else:
@@ -165,6 +207,6 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(place: Path, text: str) -> None:
-    with atomic_path(place) as unfinished:
+def _text(path: Path, text: str) -> None:
+    with atomic_path(path) as unfinished:
         unfinished.write_bytes(text.encode())

@@ -25,11 +25,26 @@ def test_finished_tasks_are_not_computed_again(invoke, tmp_path):
     words = ("run", "yue-toys", "--jobs", "1", "-o", "new")
     first = invoke(*words)
     assert "yue-toys: 2 of 2, accuracy" in first.stderr
-    assert first.stdout.splitlines() == ["new/yue-toys.md", "new/findings.md"]
+    assert first.stdout.splitlines() == ["new/yue-toys.md", "new/findings.md", "new/costs.md"]
     assert "| h1 | 0.5873 | 0.4667 |" in (tmp_path / "new" / "yue-toys.md").read_text(encoding="utf-8")
     assert "0.5873" in (tmp_path / "new" / "findings.md").read_text(encoding="utf-8")
     assert invoke(*words).stderr == ""
     assert "2 of 2" in invoke(*words, "--fresh").stderr
+
+
+def test_check_names_stale_results_and_fails(invoke, tmp_path):
+    invoke("run", "yue-toys", "--jobs", "1", "-o", "new")
+    clean = invoke("check", "yue-toys", "-o", "new")
+    assert (clean.exit_code, clean.stdout) == (0, "yue-toys  up to date\n")
+    record = tmp_path / "new" / "yue-toys.json"
+    document = json.loads(record.read_text(encoding="utf-8"))
+    document["code"]["marginrank.measures.ap"] = "of another time"
+    record.write_text(json.dumps(document), encoding="utf-8")
+    changed = invoke("check", "yue-toys", "-o", "new")
+    assert (changed.exit_code, changed.stdout) == (1, "yue-toys  stale: the code changed: marginrank.measures.ap\n")
+    everything = invoke("check", "-o", "new")
+    assert everything.exit_code == 1
+    assert everything.stdout.count("stale: never run") == len(all_experiments()) - 1
 
 
 def test_report_writes_the_pages_from_the_results_alone(invoke, tmp_path):

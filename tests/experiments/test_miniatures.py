@@ -43,10 +43,10 @@ def test_miniature(name, data, tmp_path):
     tasks = experiment.plan("miniature")
     chosen = stand_ins(tasks)
     fewer = replace(experiment, plan=lambda _: [task for task in tasks if chosen[task.name] == task.name])
-    with Runner(data, tmp_path / "kept", n_jobs=1) as runner:
-        own = runner.run(fewer, "miniature")
-    kept = {task.name: own[chosen[task.name]] for task in tasks}
-    page, record, *pictures = write(experiment, kept, tmp_path, "miniature")
+    with Runner(data, tmp_path / "cache", n_jobs=1) as runner:
+        computed = runner.run(fewer, "miniature")
+    results = {task.name: computed[chosen[task.name]] for task in tasks}
+    page, record, *pictures = write(experiment, results, data, tmp_path, "miniature")
     written = json.loads(record.read_text(encoding="utf-8"))
     assert written["tables"]
     assert written["findings"]

@@ -1,4 +1,4 @@
-"""The engine: results are kept, failures lose nothing, and a kill is followed by going on."""
+"""Execution of tasks: results are cached, failures lose nothing, and a killed run continues."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 
 from experiments import all_experiments
 from experiments.base import Experiment, Finding, Picture, Report, Table, Task
-from experiments.running import Runner, _sources
-from experiments.writing import write, write_findings
+from experiments.provenance import stale
+from experiments.running import Runner
+from experiments.writing import write, write_costs, write_findings, write_from_record
 from marginrank.errors import DataError
 from marginrank.model.plots import new_figure
 
@@ -59,9 +60,9 @@ def _calls(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_each_task_is_computed_once(tmp_path, n_jobs):
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=n_jobs) as runner:
         first = runner.run(_experiment([1, 2]))
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=n_jobs) as runner:
         second = runner.run(_experiment([1, 2, 3]))
     assert {name: one.result["square"] for name, one in second.items()} == {"number 1": 1, "number 2": 4, "number 3": 9}
     assert [one.seconds for one in first.values()] == [second[name].seconds for name in first]
@@ -70,7 +71,7 @@ def test_each_task_is_computed_once(tmp_path, n_jobs):
 
 def test_fresh_computes_again(tmp_path):
     for fresh in (False, True):
-        with Runner(tmp_path, tmp_path / "kept", n_jobs=1, fresh=fresh) as runner:
+        with Runner(tmp_path, tmp_path / "cache", n_jobs=1, fresh=fresh) as runner:
             runner.run(_experiment([1]))
     assert _calls(tmp_path) == ["1", "1"]
 
@@ -80,7 +81,7 @@ def test_other_data_computes_again(tmp_path):
     (tmp_path / "set").mkdir()
     for text in ("old", "newer"):
         (tmp_path / "set" / "a.txt").write_text(text)
-        with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
+        with Runner(tmp_path, tmp_path / "cache", n_jobs=1) as runner:
             runner.run(experiment)
     assert _calls(tmp_path) == ["1", "1"]
 
@@ -88,8 +89,8 @@ def test_other_data_computes_again(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_failure_loses_nothing_of_the_others(tmp_path, n_jobs):
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
-        with pytest.raises(DataError, match=r"squares: task 'number -1' failed: ValueError: negative .* are kept"):
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=n_jobs) as runner:
+        with pytest.raises(DataError, match=r"squares: task 'number -1' failed: ValueError: negative .* are cached"):
             runner.run(_experiment([1, -1, 2]))
         runner.run(_experiment([1, 2]))
     assert sorted(_calls(tmp_path)) == ["-1", "1", "2"]
@@ -102,30 +103,24 @@ def _die(data: Path, *, number: int) -> int:
 @pytest.mark.slow
 def test_a_process_that_is_ended_is_a_failure_like_others(tmp_path):
     experiment = replace(_experiment([1]), plan=lambda _: [Task("dies", _die, {"number": 9}, alone=True)])
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=2) as runner:
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=2) as runner:
         with pytest.raises(DataError, match="task 'dies' failed: its process was ended"):
             runner.run(experiment)
         assert runner.run(_experiment([3]))["number 3"].result == {"square": 9}
-
-
-def test_results_depend_on_the_helpers_of_an_experiment():
-    text = "\n".join(_sources("experiments.dorm_curve"))
-    for helper in ("def advantage(", "def parts(", "class Experiment:"):
-        assert helper in text
 
 
 @pytest.mark.slow
 def test_tasks_alone_come_last(tmp_path):
     experiment = _experiment([1, 2])
     plan = [Task("alone", _count, {"number": 3}, alone=True), *experiment.plan("full")]
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=2) as runner:
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=2) as runner:
         runner.run(replace(experiment, plan=lambda _: plan))
     assert _calls(tmp_path)[-1] == "3"
 
 
 def test_missing_data_is_named_before_anything_runs(tmp_path):
     with (
-        Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner,
+        Runner(tmp_path, tmp_path / "cache", n_jobs=1) as runner,
         pytest.raises(DataError, match="squares reads nowhere"),
     ):
         runner.run(replace(_experiment([1]), data=("nowhere",)))
@@ -137,7 +132,7 @@ def test_progress_counts_what_was_kept(tmp_path):
     def tell(*event):
         told.append(event[1:])
 
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=1) as runner:
         runner.run(_experiment([1]))
         runner.run(_experiment([1, 2]), progress=tell)
     assert told == [(2, 2, "number 2")]
@@ -145,9 +140,9 @@ def test_progress_counts_what_was_kept(tmp_path):
 
 def test_results_are_written_for_readers_and_machines(tmp_path):
     experiment = _experiment([1, 2])
-    with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
-        kept = runner.run(experiment)
-    page, record, picture = write(experiment, kept, tmp_path / "out")
+    with Runner(tmp_path, tmp_path / "cache", n_jobs=1) as runner:
+        results = runner.run(experiment)
+    page, record, picture = write(experiment, results, tmp_path, tmp_path / "out")
     text = page.read_text(encoding="utf-8")
     for part in (
         "# Squares",
@@ -159,11 +154,56 @@ def test_results_are_written_for_readers_and_machines(tmp_path):
         assert part in text
     assert json.loads(record.read_text())["results"]["number 2"] == {"square": 4}
     before = picture.read_bytes()
-    write(experiment, kept, tmp_path / "out")
+    write(experiment, results, tmp_path, tmp_path / "out")
     assert picture.read_bytes() == before
     assert (
         "| Squares grow. | Euclid | **holds** | 4 > 1 |" in write_findings([experiment], tmp_path / "out").read_text()
     )
+
+
+def _written(experiment, data, out):
+    with Runner(data, out / "cache", n_jobs=1) as runner:
+        return write(experiment, runner.run(experiment), data, out)[1]
+
+
+def test_pages_name_the_commits_of_their_tasks(tmp_path, monkeypatch):
+    for revision, numbers in (("aaa", [1]), ("bbb", [1, 2])):
+        monkeypatch.setattr("experiments.running.commit", lambda revision=revision: revision)
+        record = _written(_experiment(numbers), tmp_path, tmp_path)
+    assert json.loads(record.read_text())["commit"] == "aaa, bbb"
+    assert "- commit: aaa, bbb" in record.with_suffix(".md").read_text()
+
+
+def test_a_record_is_stale_after_a_change_of_plan_data_or_report(tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.txt").write_text("old")
+    experiment = replace(_experiment([1, 2]), data=("set",))
+    record = tmp_path / "squares.json"
+    assert stale(experiment, record, tmp_path) == ["never run"]
+    assert _written(experiment, tmp_path, tmp_path) == record
+    assert stale(experiment, record, tmp_path) == []
+    assert stale(experiment, record, tmp_path / "elsewhere") == []
+    assert stale(replace(_experiment([1]), data=("set",)), record, tmp_path) == ["the tasks or their options changed"]
+    (tmp_path / "set" / "a.txt").write_text("new")
+    assert stale(experiment, record, tmp_path) == ["the data changed: set"]
+    (tmp_path / "set" / "a.txt").write_text("old")
+    other = replace(experiment, report=lambda results: replace(_report(results), notes=()))
+    assert stale(other, record, tmp_path) == ["only its report changed: python -m experiments report squares"]
+    write_from_record(other, tmp_path)
+    assert stale(other, record, tmp_path) == []
+    document = json.loads(record.read_text())
+    record.write_text(json.dumps(document | {"code": document["code"] | {"marginrank.gone": "1"}}))
+    assert stale(other, record, tmp_path) == ["the code changed: marginrank.gone"]
+
+
+def test_the_cost_page_adds_up_the_records(tmp_path):
+    for name, numbers in (("squares", [1, 2]), ("cubes", [1])):
+        record = _written(_experiment(numbers, name), tmp_path, tmp_path)
+        document = json.loads(record.read_text())
+        record.write_text(json.dumps(document | {"seconds of computing": "90", "date": "2001-02-03", "commit": "abc"}))
+    page = write_costs([_experiment([1], "squares"), _experiment([1], "cubes")], tmp_path).read_text()
+    assert "All 2 experiments together took 3 minutes" in page
+    assert "| [squares](squares.md) | 2 | 90 | 2001-02-03 | abc |" in page
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
@@ -173,7 +213,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 import sys, time
 from pathlib import Path
 from experiments.base import Experiment, Task
-from experiments.running import Runner, _sources
+from experiments.running import Runner
 
 def work(data, *, number):
     with (data / "calls").open("a") as file:
@@ -186,7 +226,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     tasks = [Task(f"n{n}", work, {"number": n}) for n in (1, 2)]
     experiment = Experiment("slow", "", "", "", (), lambda size: tasks, None)
-    with Runner(folder, folder / "kept", n_jobs=int(sys.argv[2])) as runner:
+    with Runner(folder, folder / "cache", n_jobs=int(sys.argv[2])) as runner:
         print(sorted(one.result for one in runner.run(experiment).values()))
 """
     )
@@ -194,7 +234,7 @@ if __name__ == "__main__":
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     running = subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, env=environment)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("kept/slow/n1-*.json")) or len(_calls(tmp_path)) < 2:
+    while not list(tmp_path.glob("cache/slow/n1-*.json")) or len(_calls(tmp_path)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     os.kill(running.pid, signal.SIGKILL)
