@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -379,13 +378,3 @@ def test_wide_data_ends_the_path_where_it_only_gets_worse():
     assert [candidate.mean for candidate in chosen.candidates] == pytest.approx([means[C] for C in tried], abs=0.02)
     best = chosen.best.parameters["C"]
     assert len(tried) == len(means) or tried.index(best) == len(tried) - 3
-
-
-def test_weighted_documents_are_refused_since_measures_ignore_weights():
-    queries = judged(20, seed=0)
-    weighted = replace(queries, document_weights=np.ones(queries.n_documents))
-    with pytest.raises(
-        DataError, match="ignores document weights, so the choice would be biased; give C= to the ranker"
-    ):
-        tune(Ranker("ranksvm"), weighted, Cs=[1.0])
-    assert Ranker("ranksvm", C=1.0).fit(weighted).gap_ < 1

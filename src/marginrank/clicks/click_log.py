@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,12 @@ from marginrank.data.column_roles import RowError
 from marginrank.data.grouping import exact_ids
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, label_array
-from marginrank.errors import DataError, Message, Parameter
+from marginrank.errors import DataError, Message, Parameter, ParameterError
 from marginrank.runtime.text import count, query_named
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from marginrank.clicks.propensities import Propensities
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -290,6 +293,57 @@ class ClickLog:
         features = source.X[row]
         return replace(self, documents=replace(self.documents, X=features, feature_names=source.feature_names))
 
+    def with_propensities(self, propensities: Propensities) -> ClickLog:
+        """Return the same log with the propensity of each row's position, after clipping.
+
+        >>> from marginrank.clicks import Propensities
+        >>> log = ClickLog.from_arrays([1, 1], ["x", "y"], [1, 2], [0, 1])
+        >>> log.with_propensities(Propensities.power(1.0, depth=2)).propensity.tolist()
+        [1.0, 0.5]
+        """
+        return replace(self, propensity=propensities.at(self))
+
+    def to_queries(
+        self, propensities: Propensities | None = None, *, negative: Literal["error", "zero"] = "error"
+    ) -> Queries:
+        """Return the shown documents as queries to train on: each clicked one is relevant, by its corrected clicks.
+
+        A loss that is a sum over relevant documents then has an example for each clicked document, with the sum of
+        its clicks/p as weight, against the other documents shown for its query: Propensity SVM-rank of Joachims,
+        Swaminathan and Schnabel (WSDM 2017) for pairwise hinges. Documents that were never shown had no chance of a
+        click and are left out. `Ranker.fit` and `tune` take the log itself if its rows have propensities.
+
+        >>> log = ClickLog.from_arrays([1, 1], ["x", "y"], [1, 2], [0, 1], propensity=[1, 0.25], features=[[3], [1]])
+        >>> queries = log.to_queries()
+        >>> queries.grades.tolist(), queries.document_weights.tolist()
+        ([0.0, 1.0], [0.0, 4.0])
+
+        Args:
+            propensities: By default those of the rows; ``Propensities.power(0.0, depth=log.depth)`` does not correct.
+            negative: With trust bias, corrected clicks of a document may be negative, and weights may not: an error, or
+                ``zero``, which counts such documents as not clicked and biases the weights upwards.
+        """
+        from marginrank.clicks.propensities import document_weights  # noqa: PLC0415
+
+        if negative not in ("error", "zero"):
+            raise ParameterError(Parameter("negative"), f" is {negative!r}; choose 'error' or 'zero'")
+        if not self.documents.n_features:
+            raise DataError("the log has no features to train on; join them with log.with_features(table)")
+        weights = document_weights(self, propensities)
+        if negative == "error" and np.any(weights < 0):
+            at = int(np.argmax(weights < 0))
+            raise DataError(
+                f"document {self.documents.document_names[at]} has {weights[at]:.3g} corrected clicks, fewer than "
+                "irrelevant documents have, and weights are not negative; count such documents as not clicked with ",
+                Parameter("negative", "zero"),
+            )
+        if not np.any(weights > 0):
+            raise DataError("the log has no clicks; there is nothing to learn from it")
+        weights = np.maximum(weights, 0.0)
+        shown = np.bincount(self.pair, self.shown, self.documents.n_documents) > 0
+        queries = replace(self.documents, judgements=(weights > 0).astype(np.float64), document_weights=weights)
+        return queries if shown.all() else take_documents(queries, np.flatnonzero(shown))
+
     def _with_row_features(self, X: AnyArray) -> ClickLog:
         """Take the features of each pair from its rows; refuse rows that contradict each other."""
         if X.ndim != 2 or len(X) != len(self):
@@ -315,10 +369,12 @@ class ClickLog:
 
 
 def take_documents(documents: Queries, rows: IntArray) -> Queries:
-    """Return some rows of grouped queries, in ascending order, without grades."""
-    query = documents.query_of_row[rows]
+    """Return some rows of grouped queries, in ascending order; without grades, unless documents have weights."""
+    query, weights = documents.query_of_row[rows], documents.document_weights
     return Queries.from_arrays(
         documents.X[rows],
+        None if weights is None else documents.grades[rows],
+        document_weights=None if weights is None else weights[rows],
         qid=documents.query_ids[query],
         document_ids=documents.document_names[rows],
         feature_names=documents.feature_names,

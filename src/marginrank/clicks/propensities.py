@@ -92,16 +92,29 @@ class Propensities:
         >>> Propensities.power(1.0, 2).corrected(log).tolist()
         [1.0, 2.0]
         """
+        if self.trust is None:
+            return np.asarray(log.clicks / self.at(log))
+        self._check_depth(log)
+        at = log.position - 1
+        alpha, beta = self.used * (self.trust[0] - self.trust[1]), self.used * self.trust[1]
+        return np.asarray((log.clicks - beta[at] * log.shown) / alpha[at])
+
+    def at(self, log: ClickLog) -> FloatArray:
+        """Return the propensity of each row of a log, after clipping; refuse trust bias, which is not one number."""
+        if self.trust is not None:
+            raise DataError(
+                "a correction of trust bias is no propensity of rows; give it where the log is used, as in "
+                "log.to_queries(propensities)"
+            )
+        self._check_depth(log)
+        return np.asarray(self.used[log.position - 1])
+
+    def _check_depth(self, log: ClickLog) -> None:
         if log.depth > len(self.values):
             raise DataError(
                 f"the log has position {log.depth}, and there are propensities up to {len(self.values)}; leave out the "
                 "rows below, as in log.rows(log.position <= n), or give more propensities"
             )
-        at = log.position - 1
-        if self.trust is None:
-            return np.asarray(log.clicks / self.used[at])
-        alpha, beta = self.used * (self.trust[0] - self.trust[1]), self.used * self.trust[1]
-        return np.asarray((log.clicks - beta[at] * log.shown) / alpha[at])
 
     def __str__(self) -> str:
         head = ["position", "propensity", *(["interval"] if self.interval else []), "used", "bias by clipping"]
@@ -145,7 +158,10 @@ def corrected_clicks(log: ClickLog, propensities: Propensities | None = None) ->
     if propensities is not None:
         return propensities.corrected(log)
     if log.propensity is None:
-        raise DataError("the log has no propensities; estimate them with estimate_propensities, or give them")
+        raise DataError(
+            "the log has no propensities; estimate them with estimate_propensities(log), or give "
+            "them: log.with_propensities(Propensities.power(1.0, depth=log.depth))"
+        )
     return np.asarray(log.clicks / log.propensity)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,22 @@ from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
 from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import feature_named
 
-#: Validation queries: `Queries`, in partitions or not, or (X, y, qid).
-Validation: TypeAlias = AnyQueries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+@runtime_checkable
+class QuerySource(Protocol):
+    """Something that queries to train on are made of, such as a log of clicks."""
+
+    def to_queries(self) -> Queries:
+        """Return the queries."""
+
+
+#: Validation queries: `Queries`, in partitions or not, a log of clicks, or (X, y, qid).
+Validation: TypeAlias = AnyQueries | QuerySource | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+
+def opened(X: Any) -> Any:
+    """Return the queries of a source; return everything else as it is."""
+    return X.to_queries() if isinstance(X, QuerySource) else X
 
 
 @overload
@@ -58,6 +72,7 @@ def as_queries(
     nan_advice: str = "fill it",
 ) -> AnyQueries:
     """Make judged queries of what was given, and refuse what contradicts itself."""
+    X = opened(X)
     if not isinstance(X, AnyQueries):
         if y is None:
             raise DataError("y is missing; give one grade per row")
@@ -92,6 +107,7 @@ def as_queries(
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
     """Return X, y and qid of validation queries."""
+    validation = opened(validation)
     if isinstance(validation, AnyQueries):
         return validation, None, None
     if not isinstance(validation, tuple) or len(validation) != 3:

@@ -164,6 +164,7 @@ class PartitionSummary:
     feature_names: tuple[str, ...] | None
     first_feature: int
     judged: bool
+    weighted: bool
     sparse: bool
     dtype: str
     #: How many documents have each grade; empty if there are too many grades to count.
@@ -187,6 +188,7 @@ class PartitionSummary:
             queries.feature_names,
             queries.first_feature,
             queries.has_grades,
+            queries.has_document_weights,
             queries.is_sparse,
             str(queries.X.dtype),
             dict(zip(values.tolist(), counts.tolist(), strict=True)) if len(values) <= _MOST_GRADES else {},
@@ -281,6 +283,11 @@ class PartitionedQueries:
     def has_grades(self) -> bool:
         """Whether the documents are judged."""
         return self.facts[0].judged
+
+    @property
+    def has_document_weights(self) -> bool:
+        """Whether documents have weights."""
+        return self.facts[0].weighted
 
     @property
     def is_sparse(self) -> bool:
@@ -388,6 +395,8 @@ def _check_alike(facts: Sequence[PartitionSummary], names: Sequence[str]) -> Non
             raise DataError(f"{name} has other feature names than {names[0]}; rename or reorder its columns")
         if part.judged != first.judged:
             raise DataError(f"one of {name} and {names[0]} has no grades; give grades to all or to none")
+        if part.weighted != first.weighted:
+            raise DataError(f"one of {name} and {names[0]} has no document weights; give them to all or to none")
         if part.dtype != first.dtype or part.sparse != first.sparse:
             raise DataError(f"{name} has features of another type than {names[0]}; read all with the same dtype")
 

@@ -83,7 +83,7 @@ class Queries:
     document_ids: AnyArray | None = None
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
-    #: How much each document counts as a relevant one, such as 1/p of a click; losses use it, measures do not.
+    #: How much each document counts as a relevant one, such as 1/p of a click: see `evaluate`, and the losses.
     document_weights: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     #: Number of the first feature if features have no names, 1 in LETOR text and 0 in arrays.
@@ -172,6 +172,20 @@ class Queries:
     def n_documents(self) -> int:
         """Number of documents."""
         return int(self.X.shape[0])
+
+    @property
+    def has_document_weights(self) -> bool:
+        """Whether documents have weights."""
+        return self.document_weights is not None
+
+    def relevant_weights(self) -> FloatArray:
+        """Return grade times weight of each row: what its document counts as a relevant one.
+
+        >>> Queries.from_arrays([[0.0]] * 2, [2, 0], group=[2], document_weights=[1.5, 9.0]).relevant_weights().tolist()
+        [3.0, 0.0]
+        """
+        weights = np.ones(self.n_documents) if self.document_weights is None else self.document_weights
+        return np.asarray(self.grades * weights)
 
     @property
     def has_grades(self) -> bool:

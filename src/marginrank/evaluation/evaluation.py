@@ -22,12 +22,19 @@ from marginrank.evaluation.segments import By, members, segments_of
 from marginrank.evaluation.systems import (
     ByQuery,
     Predictor,
+    Scored,
     System,
     as_judged,
     as_qrels,
     score_documents,
     score_partitions,
     warn_if_trained_on,
+)
+from marginrank.evaluation.weighted_documents import (
+    mean_over_relevant,
+    refuse_other_measures,
+    relevant_totals,
+    with_weights_as_grades,
 )
 from marginrank.measures import Measure, parse_measure
 from marginrank.measures.base import respell
@@ -289,6 +296,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a ranking of judged documents.
 
+    Queries with document weights, such as those of a click log, have the mean over their relevant documents, each
+    alone and by its weight, for measures that are sums over relevant documents (``dcg@10``, ``p@10``); other measures
+    are refused. Queries then count by the weight of their relevant documents.
+
     Args:
         judged: Judged queries, TREC judgements, also as ``{query: {document: grade}}``, or grades, which go with
             ``qid`` or ``group``.
@@ -346,6 +357,9 @@ def evaluate(
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
     warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
     scored = score_documents(judged, ranked)
+    if isinstance(judged, Queries) and judged.has_document_weights:
+        result = _of_weighted_documents(judged, scored, chosen, rules, depth, n_jobs)
+        return result if by is None else replace(result, segments=segments_of(by, result.query_ids, judged))
     if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
         scores = _check_scores(judged, scored)
@@ -355,6 +369,24 @@ def evaluate(
     check_grades(chosen.values(), rankings.pool)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
     return Evaluation(rules.name, ids, values, weights, None if by is None else segments_of(by, ids, judged))
+
+
+def _of_weighted_documents(
+    judged: Queries,
+    scored: Scored,
+    measures: Mapping[str, Measure],
+    rules: Policy,
+    depth: int | None,
+    n_jobs: int | None,
+) -> Evaluation:
+    """Evaluate scores of weighted documents; queries count by the weight of their relevant documents."""
+    refuse_other_measures(measures.values())
+    if isinstance(scored, Run):
+        raise DataError("documents of a run have no weights; give one score for each row of the queries, or a ranker")
+    scores = _check_scores(judged, scored)
+    rankings = judge_scores(with_weights_as_grades(judged), scores, rules.ties, None, depth, n_jobs)
+    values = mean_over_relevant(measures, rankings)
+    return Evaluation(rules.name, judged.query_ids, values, relevant_totals(judged))
 
 
 def _evaluate_part(part: ScoredPart, measures: list[str], rules: Policy, depth: int | None) -> Evaluation:

@@ -13,8 +13,6 @@ from marginrank.losses.base import Bound, Judgements, Loss
 from marginrank.losses.feature_maps import FeatureMap, parse_map
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.measures import Measure, parse_measure
-from marginrank.measures.dcg import DCG
-from marginrank.measures.precision import Precision
 from marginrank.typing import IntArray, KeyArray
 
 #: How documents of one level are ordered in y*: at random, as the rows are, or by the current scores.
@@ -43,7 +41,7 @@ class MeasureLoss(Loss):
     @property
     def sums_relevant(self) -> bool:
         """Whether the measure is DCG or precision, which do not divide by what all relevant documents are worth."""
-        return type(self.parsed_measure) in (DCG, Precision)
+        return self.parsed_measure.sums_over_relevant
 
     @property
     def criterion(self) -> str:

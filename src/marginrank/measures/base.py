@@ -70,6 +70,9 @@ class Measure(OptionObject, ABC):
     sums_over_pairs: ClassVar[bool] = False
     #: Whether, with two levels, only the first relevant document has a credit.
     first_only: ClassVar[bool] = False
+    #: Whether the value is a sum over relevant documents of something that depends on their ranks alone, so that
+    #: clicks weighted by 1/p estimate it without bias.
+    sums_over_relevant: ClassVar[bool] = False
     #: Whether the value depends on the order of judged documents, so that it can be trained for.
     trainable: ClassVar[bool] = True
 

@@ -27,6 +27,7 @@ class DCG(PositionMeasure):
     """
 
     name = "dcg"
+    sums_over_relevant = True
     k: int | None = None
     gain: Gain = "exp2"
     discount: Discount = "log2"

@@ -22,6 +22,7 @@ class NDCG(DCG):
     """
 
     name = "ndcg"
+    sums_over_relevant = False
 
     @property
     def normalizer(self) -> Normalizer:

@@ -24,6 +24,7 @@ class Precision(PositionMeasure):
     """
 
     name = "p"
+    sums_over_relevant = True
     k: int
     rel: float = 1
 

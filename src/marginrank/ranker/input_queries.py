@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_X_y, validate_data
 from marginrank.data.arrays import common_index, without_mask
 from marginrank.data.categories import encode_frame
 from marginrank.data.column_roles import column_names
-from marginrank.data.inputs import Validation, as_queries, check_same_features, refuse_other_columns, validation_parts
+from marginrank.data.inputs import (
+    QuerySource,
+    Validation,
+    as_queries,
+    check_same_features,
+    opened,
+    refuse_other_columns,
+    validation_parts,
+)
 from marginrank.data.partitions import AnyQueries
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
@@ -37,7 +45,7 @@ _ROWS: Final[Mapping[str, Any]] = {
 def training_queries(
     ranker: Ranker,
     plan: Plan,
-    X: AnyQueries | npt.ArrayLike,
+    X: AnyQueries | QuerySource | npt.ArrayLike,
     y: npt.ArrayLike | None,
     qid: npt.ArrayLike | None,
     group: npt.ArrayLike | None,
@@ -46,7 +54,7 @@ def training_queries(
     reset: bool = True,
 ) -> AnyQueries:
     """Return the queries to train on, grouped; with ``reset=False``, the next batch for a fitted ranker."""
-    capabilities = plan.capabilities
+    capabilities, X = plan.capabilities, opened(X)
     if isinstance(X, AnyQueries):
         if reset:
             refuse_empty(X)

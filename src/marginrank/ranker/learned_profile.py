@@ -210,7 +210,9 @@ def _loss_of(plan: Plan) -> StructuredLoss:
 
 
 def _check_queries(loss: StructuredLoss, queries: Queries, held_out: Queries) -> None:
-    """Refuse document groups, and validation queries with a single grade each."""
+    """Refuse document groups and weights, and validation queries with a single grade each."""
+    if queries.has_document_weights or held_out.has_document_weights:
+        raise DataError("profiles are learned from grades, and these queries have document weights; leave them out")
     if any(loss.uses_groups(part.document_groups) for part in (queries, held_out)):
         raise ParameterError("profiles are learned without document groups; use ", Parameter("groups", "ignore"))
     if held_out is not queries and not loss.prepare(held_out).active.any():

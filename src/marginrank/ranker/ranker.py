@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.column_roles import column_names
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, refuse_other_columns
+from marginrank.data.inputs import QuerySource, Validation, as_queries, opened, refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.data.validation import distinct_names
@@ -204,7 +204,7 @@ class Ranker(FittedAttributes, BaseEstimator):
     @explains_arguments
     def fit(
         self,
-        X: AnyQueries | npt.ArrayLike,
+        X: AnyQueries | QuerySource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -217,12 +217,13 @@ class Ranker(FittedAttributes, BaseEstimator):
         checkpoint: str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train on judged queries.
+        """Train on judged queries, or on clicks.
 
         Ctrl-C, a time limit or a callback that returns True ends training with the best weights so far and their gap.
 
         Args:
-            X: Queries, in this process or distributed, or features with one row per document.
+            X: Queries, in this process or distributed, a log of clicks with propensities
+                (`marginrank.clicks.ClickLog`), or features with one row per document.
             y: Grades of the rows.
             qid: The query of each row, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -264,7 +265,7 @@ class Ranker(FittedAttributes, BaseEstimator):
     @explains_arguments
     def fit_path(
         self,
-        X: AnyQueries | npt.ArrayLike,
+        X: AnyQueries | QuerySource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         Cs: Iterable[float],
@@ -299,7 +300,7 @@ class Ranker(FittedAttributes, BaseEstimator):
     @explains_arguments
     def partial_fit(
         self,
-        X: Queries | npt.ArrayLike,
+        X: Queries | QuerySource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -325,6 +326,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         plan = resolve(self)
         check_continues(plan)
         first = not hasattr(self, "model_")
+        X = opened(X)
         if not first and not isinstance(X, Queries):
             refuse_other_columns(column_names(X), self.model_.feature_names, "the model was trained on")
         queries = training_queries(self, plan, X, y, qid, group, query_weights, reset=first)
@@ -432,7 +434,7 @@ class Ranker(FittedAttributes, BaseEstimator):
 
     def score(
         self,
-        X: AnyQueries | npt.ArrayLike,
+        X: AnyQueries | QuerySource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -440,6 +442,8 @@ class Ranker(FittedAttributes, BaseEstimator):
         sample_weight: None = None,
     ) -> float:
         """Return the mean of the measure that the ranker was trained for; for a mix, the weighted mean.
+
+        On queries with document weights, such as clicks, DCG stands for measures that these cannot estimate.
 
         Args:
             X: Queries, or features with one row per document.
@@ -451,10 +455,11 @@ class Ranker(FittedAttributes, BaseEstimator):
         if sample_weight is not None:
             raise ValueError("measures do not weight documents; leave sample_weight out")
         check_is_fitted(self)
+        X = opened(X)
         if not isinstance(X, AnyQueries) and qid is None and group is None:
             raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
-        criterion = Criterion.parse(self.measure_)
-        queries = as_queries(X, y, qid, group, None, allow_nan=True, nan_advice="")
+        queries: AnyQueries = as_queries(cast("Any", X), y, qid, group, None, allow_nan=True, nan_advice="")
+        criterion = Criterion.parse(self.measure_).for_queries(queries)
         if isinstance(queries, PartitionedQueries):
             return criterion.mean(queries, self.predict(queries))
         scores = self.predict(cast("Queries", X), qid=qid, group=group)

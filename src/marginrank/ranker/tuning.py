@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from marginrank.data.grouping import join
-from marginrank.data.inputs import Validation, as_queries, validation_parts
+from marginrank.data.inputs import QuerySource, Validation, as_queries, opened, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
@@ -50,7 +50,7 @@ DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
 
 def tune(
     ranker: Ranker,
-    X: AnyQueries | npt.ArrayLike,
+    X: AnyQueries | QuerySource | npt.ArrayLike,
     y: npt.ArrayLike | None = None,
     *,
     qid: npt.ArrayLike | None = None,
@@ -79,7 +79,8 @@ def tune(
 
     Args:
         ranker: The ranker to train; its C is ignored. With ``scorer="auto"``, linear and additive scorers are tried.
-        X: Training queries, in this process or distributed, or features with one row per document.
+        X: Training queries, in this process or distributed, a log of clicks with propensities, or features with one
+            row per document.
         y: Grades of the rows.
         qid: The query of each row, in any order.
         group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -90,7 +91,8 @@ def tune(
             ones take long and overfit, the search goes up from the smallest, and ends after two that do not improve.
         grid: Other parameters of the ranker to try, each with its values, for example ``{"scorer__bins": [64, 255]}``
             or ``{"loss__feature_map": ["dorm", "dorm(shape=log)"]}``.
-        criterion: The measure, or mix of measures, to select by; by default that of the ranker.
+        criterion: The measure, or mix of measures, to select by; by default that of the ranker. On clicks, and other
+            queries with document weights, DCG instead of measures that these do not estimate without bias.
         policy: How ties and queries without relevant documents are scored.
         rule: ``best`` takes the highest mean; ``one-se`` the smallest C whose mean is within one standard error of it,
             with the other parameters of the best.
@@ -122,7 +124,12 @@ def tune(
     queries, held_out = _queries(ranker, X, y, qid, group, valid)
     full_grid = _full_grid(ranker, grid or {}, queries)
     grid_points = _grid_points(ranker, full_grid)
-    selected_by = Criterion.parse(criterion or resolve_method(ranker).criterion, policy)
+    judged_by = queries if held_out is None else held_out
+    selected_by = (
+        Criterion.parse(resolve_method(ranker).criterion, policy).for_queries(judged_by)
+        if criterion is None
+        else Criterion.parse(criterion, policy)
+    )
     n_folds = 5 if folds is None else folds
     splits = _folds(queries, n_folds, random_state) if held_out is None else [(queries, held_out)]
     n_problems = sum(len(_Cs_of(grid_point, values)) for grid_point in grid_points) * len(splits) + (held_out is None)
@@ -196,11 +203,15 @@ class _GridPoint:
 
 @dataclass(frozen=True)
 class _Trained:
-    """A model of a grid point, the value of the criterion for each held-out query, and whether it is finished."""
+    """A model of a grid point, and the value of the criterion for each held-out query.
+
+    Weights are those of the held-out queries if their documents have weights.
+    """
 
     grid_point: _GridPoint
     model: Model
     values: FloatArray
+    weights: FloatArray | None = None
     finished: bool = True
 
     @property
@@ -226,7 +237,7 @@ def check_Cs(Cs: Iterable[float]) -> list[float]:
 
 def _queries(
     ranker: Ranker,
-    X: AnyQueries | npt.ArrayLike,
+    X: AnyQueries | QuerySource | npt.ArrayLike,
     y: npt.ArrayLike | None,
     qid: npt.ArrayLike | None,
     group: npt.ArrayLike | None,
@@ -237,23 +248,11 @@ def _queries(
     if ranker.scorer != CHOSEN:
         capabilities = resolve(ranker).capabilities
         nan_rule = {"allow_nan": capabilities.takes_nan, "nan_advice": capabilities.nan_advice}
-    queries = as_queries(X, y, qid, group, None, **nan_rule).grouped
+    queries = as_queries(opened(X), y, qid, group, None, **nan_rule).grouped
     refuse_empty(queries)
-    _refuse_document_weights(queries)
     if valid is None:
         return queries, None
     return queries, as_queries(*validation_parts(valid), None, None, **nan_rule).grouped
-
-
-def _refuse_document_weights(queries: AnyQueries) -> None:
-    """Refuse weighted documents: measures are computed from grades alone, so what they choose would be biased."""
-    if getattr(queries, "document_weights", None) is not None:
-        raise DataError(
-            "tune chooses by a measure of the grades, which ignores document weights, so the choice would be biased; "
-            "give ",
-            Parameter("C", ...),
-            " to the ranker and fit it, or leave the weights out",
-        )
 
 
 def _full_grid(ranker: Ranker, grid: Mapping[str, Iterable[Any]], queries: AnyQueries) -> dict[str, list[Any]]:
@@ -403,9 +402,10 @@ def _train_on_split(
 
     After a stop, the path ends with the C that was being trained.
     """
+    weights = selected_by.query_weights(held_out)
     saved = None if log is None else load_finished(log, len(Cs), len(held_out))
     if saved is not None:
-        return [_Trained(grid_point, model, values) for model, values in saved]
+        return [_Trained(grid_point, model, values, weights) for model, values in saved]
     running = None if log is None else log.part_of("running")
     resumed = running if grid_point.plan.capabilities.resumes else None
     stop.progress.begin(grid_point.parameters)
@@ -421,6 +421,7 @@ def _train_on_split(
             grid_point,
             model,
             selected_by.values(held_out, grid_point.ranker.with_model(model, n_jobs=n_jobs).predict(held_out), n_jobs),
+            weights,
             not stop.cut_short(model),
         )
         for model in models
@@ -527,19 +528,34 @@ def _digest(queries: AnyQueries) -> str:
 
 def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Trained]) -> Candidate:
     values = np.concatenate([fold.values for fold in folds])
-    counted = values[~np.isnan(values)]
-    if not len(counted):
+    weights = np.concatenate([np.ones(len(fold.values)) if fold.weights is None else fold.weights for fold in folds])
+    counted = ~np.isnan(values) & (weights > 0)
+    if not counted.any():
         raise DataError("no validation query has a relevant document; give more queries, or fewer folds")
+    mean, standard_error = _mean(values[counted], weights[counted])
     solutions = [fold.model.solution for fold in folds]
     return Candidate(
         parameters,
-        float(counted.mean()),
-        float(counted.std(ddof=1) / np.sqrt(len(counted))) if len(counted) > 1 else 0.0,
+        mean,
+        standard_error,
         float(np.mean([solution.primal for solution in solutions])),
         float(np.mean([solution.risk for solution in solutions])),
         float(np.mean([np.linalg.norm(solution.theta) for solution in solutions])),
         float(np.mean([solution.passes for solution in solutions])),
     )
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return the weighted mean and its standard error, by linearisation of the ratio of two sums.
+
+    >>> _mean(np.array([1.0, 0.0]), np.array([3.0, 1.0]))       # √(2/1 · (3²·¼² + 1²·¾²)) / 4
+    (0.75, 0.375)
+    """
+    mean = float(np.average(values, weights=weights))
+    if len(values) < 2:
+        return mean, 0.0
+    spread = weights * (values - mean)
+    return mean, float(np.sqrt(len(values) / (len(values) - 1) * (spread @ spread)) / weights.sum())
 
 
 def _choose(candidates: Sequence[Candidate], rule: Rule) -> int:

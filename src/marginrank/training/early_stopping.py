@@ -50,6 +50,7 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         check_patience(self.patience)
+        self.criterion = self.criterion.for_queries(self.queries)
         self._waited, self._passes = 0, 0.0
         self._last: FloatArray | None = None
 

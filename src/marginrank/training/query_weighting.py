@@ -69,6 +69,11 @@ def weighted(queries: SomeQueries, weighting: Weighting | None) -> SomeQueries:
         raise ParameterError(
             Parameter("weighting"), f" is {weighting!r}; choose one of {', '.join(WEIGHTINGS)}, or None"
         )
+    if queries.has_document_weights:
+        raise ParameterError(
+            Parameter("weighting", weighting),
+            " weights queries by their grades, and these count by the weights of their documents; leave it out",
+        )
     if isinstance(queries, PartitionedQueries):
         return cast("SomeQueries", queries.derive(weighted, weighting))
     weights = WEIGHTINGS[weighting](queries.grades, queries.offsets)
