@@ -14,7 +14,9 @@ from scipy.special import softmax
 from marginrank import DataError, Queries
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, StructuredLoss, SumLoss
 from marginrank.runtime.threads import for_chunks
+from marginrank.scorers import Linear
 from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 from .every import LOSSES, needs_groups, over
 
@@ -199,13 +201,13 @@ def test_the_hessian_of_the_risk_is_that_of_the_scores_pulled_back(loss, kind):
     queries = some_queries(kind)
     rng = np.random.default_rng(2)
     w, direction = rng.standard_normal((2, 7))
-    X, risk = queries.dense().astype(float), empirical_risk(queries, loss, n_jobs=1)
+    X, risk = queries.dense().astype(float), RankingRisk(Linear().prepare(queries), loss, 1)
     curved = product(loss, queries.grades, X @ w, X @ direction, queries.offsets)
     weights = np.where(risk.loss.active, queries.query_weights, 0.0)
     pulled = X.T @ (np.repeat(weights / weights.sum(), np.diff(queries.offsets)) * curved)
     found = risk.hessian_product(w, direction)
     np.testing.assert_allclose(found, pulled, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(empirical_risk(queries, loss, n_jobs=3).hessian_product(w, direction), found)
+    np.testing.assert_array_equal(RankingRisk(Linear().prepare(queries), loss, 3).hessian_product(w, direction), found)
 
 
 def test_a_product_leaves_the_risk_as_it_was():

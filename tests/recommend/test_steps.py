@@ -24,7 +24,7 @@ from marginrank.training.partitioned_risk import empirical_risk
 SMOOTH = [
     SquaredDifferences(),
     SquaredDifferences("exp2", unit=2.0),
-    SquaredError(),
+    SquaredError(intercept=False),
     SoftmaxCrossEntropy(target="share"),
     PairwiseHinge(power=2),
 ]

@@ -237,12 +237,13 @@ def parts_of(loss, number):
 @cache
 def optimum(number, data):
     """Least ½‖θ‖² + C·risk(θ), by Clarabel."""
-    loss, queries, theta = LOSSES[number], queries_of(data), cp.Variable(3)
+    loss, queries, theta, intercept = LOSSES[number], queries_of(data), cp.Variable(3), cp.Variable()
     risk = 0.0
     for at, share in enumerate(shares(queries, loss).tolist()):
         if share > 0:
             query = queries[at]
-            risk = risk + share * xi_of(parts_of(loss, at), query.grades, query.document_groups, query.X @ theta)
+            scores = query.X @ theta + intercept
+            risk = risk + share * xi_of(parts_of(loss, at), query.grades, query.document_groups, scores)
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(theta) + CASES[data] * risk))
     program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     return program.value

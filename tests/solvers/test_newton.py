@@ -106,9 +106,11 @@ def test_squared_error_is_ridge_regression():
     queries = small_queries(2)
     weight = np.repeat(queries.query_weights / queries.query_weights.sum() / 5, 5)
     X = queries.X
-    exact = np.linalg.solve(np.eye(4) + 30.0 * X.T @ (weight[:, None] * X), 30.0 * X.T @ (weight * queries.grades))
-    found = Newton(tol=1e-12).minimize(empirical_risk(queries, SquaredError()), 30.0)
-    np.testing.assert_allclose(found.theta, exact, rtol=1e-5)
+    for loss, center in ((SquaredError(), weight @ X), (SquaredError(intercept=False), 0.0)):
+        Z = X - center
+        exact = np.linalg.solve(np.eye(4) + 30.0 * Z.T @ (weight[:, None] * Z), 30.0 * Z.T @ (weight * queries.grades))
+        found = Newton(tol=1e-12).minimize(empirical_risk(queries, loss), 30.0)
+        np.testing.assert_allclose(found.theta, exact, rtol=1e-5)
 
 
 @every_loss
@@ -162,7 +164,8 @@ def test_inner_solves_stop_where_the_gap_does():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 30)) * np.geomspace(1, 30, 30)
     grades = np.digitize(X @ np.ones(30), [-20, 50])
-    risk = Counted(empirical_risk(Queries.from_arrays(X, grades, group=[200]), SquaredError()))
+    queries = Queries.from_arrays(X, grades, group=[200])
+    risk = Counted(empirical_risk(queries, SquaredError(intercept=False)))
     rough, fine = (Newton(tol=tol, residual=1e-12).minimize(risk, 10.0) for tol in (1e-2, 1e-9))
     assert (rough.n_iter, fine.n_iter) == (2, 2)
     assert rough.passes < fine.passes

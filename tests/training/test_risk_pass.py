@@ -45,7 +45,7 @@ CASES = {
     "ranksvm": (PairwiseHinge(), Linear(missing="zero"), _queries(weights=False)),
     "squared": (PairwiseHinge(power=2), Linear(), _queries()),
     "softmax": (SoftmaxCrossEntropy(), Linear(), _queries()),
-    "regression": (SquaredError(), Linear(), _queries(weights=False)),
+    "regression": (SquaredError(intercept=False), Linear(), _queries(weights=False)),
     "differences": (SquaredDifferences(), Linear(), _queries()),
     "steps": (StructuredLoss("auc"), Additive(bins=4, shape="steps"), _queries()),
     "lines": (StructuredLoss("auc"), Additive(bins=4, shape="lines"), _queries()),

@@ -153,6 +153,11 @@ class Loss(OptionObject, ABC):
         return False
 
     @property
+    def depends_on_rows(self) -> bool:
+        """Whether ξ depends on the order of the rows of a query, so that training may not sort them."""
+        return False
+
+    @property
     def majorant(self) -> Loss | None:
         """A convex loss, never below this one, that differs from it by a convex function; None if this one is convex.
 
@@ -241,6 +246,14 @@ class PreparedLoss(ABC):
     def exact(self) -> bool:
         """Whether ξ is computed exactly for these queries; otherwise ξ is a lower bound of the loss."""
         return True
+
+    @property
+    def constant_terms(self) -> tuple[FloatArray, FloatArray] | None:
+        """Terms c and t of each document if training adds an intercept; None for losses that ignore it, as most do.
+
+        The derivative of ξ with respect to a constant added to the scores of a query is Σ_i (c_i·s_i − t_i).
+        """
+        return None
 
     @abstractmethod
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:

@@ -38,6 +38,11 @@ class _Combination(Loss):
         return all(loss.exact for loss in self.losses)
 
     @property
+    def depends_on_rows(self) -> bool:
+        """Whether some part does."""
+        return any(loss.depends_on_rows for loss in self.losses)
+
+    @property
     def criterion(self) -> str:
         """The measures of the parts, those of a sum with its weights and those of a maximum once."""
         return _criterion(_terms(self))
@@ -168,6 +173,13 @@ class _PreparedSum(_PreparedParts):
     def __init__(self, parts: list[PreparedLoss], weights: FloatArray) -> None:
         super().__init__(parts)
         self.weights = weights
+
+    @property
+    def constant_terms(self) -> tuple[FloatArray, FloatArray] | None:
+        """The weighted sum of those of the parts."""
+        weighted = zip(self.weights.tolist(), (part.constant_terms for part in self.parts), strict=True)
+        terms = [(weight * pair[0], weight * pair[1]) for weight, pair in weighted if pair is not None]
+        return (sum(c for c, _ in terms), sum(t for _, t in terms)) if terms else None
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         documents = slice(self.offsets[first], self.offsets[end])

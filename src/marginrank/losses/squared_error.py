@@ -19,15 +19,22 @@ class SquaredError(SmoothLoss):
     The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query counts, also if all its documents have
     the same grade: scores should equal the grades, and not only be in the same order.
 
+    Args:
+        intercept: Whether training adds a constant to all scores, the one with the lowest risk, without a penalty. It
+            is no part of the model, since it changes no ranking.
+
     >>> xi, gradient = SquaredError()([2, 0], [1.0, 0.5])       # (½·1² + ½·0.5²) / 2
     >>> xi.tolist(), gradient.tolist()
     ([0.3125], [-0.5, 0.25])
     """
 
+    intercept: bool = True
+
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Keep the grades."""
         target = np.array(judged.grades, dtype=np.float64)
-        return PreparedSquares(target, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
+        active = np.diff(judged.offsets) > 0
+        return PreparedSquares(target, judged.offsets, active, centered=False, intercept=self.intercept)
 
 
 class PreparedSquares(PreparedLoss):
@@ -38,14 +45,29 @@ class PreparedSquares(PreparedLoss):
         offsets: Start of each query, and end of the last.
         active: Queries that count.
         centered: Whether the mean error of a query does not count.
+        intercept: Whether training adds an intercept.
     """
 
-    def __init__(self, target: FloatArray, offsets: IntArray, active: BoolArray, *, centered: bool) -> None:
+    def __init__(
+        self,
+        target: FloatArray,
+        offsets: IntArray,
+        active: BoolArray,
+        *,
+        centered: bool,
+        intercept: bool = False,
+    ) -> None:
         lengths = np.diff(offsets)
+        self._intercept = intercept
         self.offsets, self.active = offsets, active
         self._target, self._centered = target, centered
         self._weights = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
         self._lists = offsets, self._weights
+
+    @property
+    def constant_terms(self) -> tuple[FloatArray, FloatArray] | None:
+        """The weights, and weights times targets, if training adds an intercept."""
+        return (self._weights, self._weights * self._target) if self._intercept else None
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""

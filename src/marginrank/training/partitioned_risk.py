@@ -15,6 +15,7 @@ from marginrank.scorers.linear.scorer import Linear
 from marginrank.solvers.problem import Capability, Problem
 from marginrank.solvers.stopping import summed
 from marginrank.training.gpu_risk import GpuRisk
+from marginrank.training.intercept import constant_sums
 from marginrank.training.risk import RankingRisk, count_parts
 from marginrank.typing import FloatArray
 
@@ -46,8 +47,10 @@ class PartitionedRisk(Problem):
         risks = scorer.parts.derive(RankingRisk, loss, scorer.parts.threads(n_jobs))
         kinds = risks.map(_kind)
         #: Total weight of the queries that have an order.
-        self.weight = float(sum(weight for weight, _ in kinds))
-        self.exact = all(exact for _, exact in kinds)
+        self.weight = float(sum(weight for weight, _, _ in kinds))
+        self.exact = all(exact for _, exact, _ in kinds)
+        if any(has_intercept for _, _, has_intercept in kinds):
+            risks = risks.derive(RankingRisk.with_intercept, *risks.add(_constant_sums)[0])
         self._risks: Partitions[RankingRisk] = risks.derive(RankingRisk.take_part, self.weight)
         n_parts = count_parts(scorer)
         self._groups, self._parts_of_each = min(n_parts, len(risks)), max(1, n_parts // len(risks))
@@ -86,8 +89,12 @@ class PartitionedRisk(Problem):
         )
 
 
-def _kind(risk: RankingRisk) -> tuple[float, bool]:
-    return risk.weight, risk.exact
+def _kind(risk: RankingRisk) -> tuple[float, bool, bool]:
+    return risk.weight, risk.exact, risk.loss.constant_terms is not None
+
+
+def _constant_sums(risk: RankingRisk) -> Arrays:
+    return constant_sums(risk.scorer, risk.loss) or ()
 
 
 def _parts(risk: RankingRisk, theta: FloatArray, n_parts: int) -> Arrays:
@@ -116,8 +123,11 @@ def ranking_risk(
     if not isinstance(scorer, PreparedScorer):
         raise TypeError(f"{type(scorer).__name__} has no risk")
     if scorer.gpu_rows is None:
-        return RankingRisk(scorer, loss, n_jobs, center)
-    return GpuRisk(scorer, scorer.gpu_rows, loss, n_jobs, center)
+        risk = RankingRisk(scorer, loss, n_jobs, center)
+    else:
+        risk = GpuRisk(scorer, scorer.gpu_rows, loss, n_jobs, center)
+    sums = constant_sums(scorer, risk.loss)
+    return risk if sums is None else risk.with_intercept(*sums)
 
 
 def empirical_risk(

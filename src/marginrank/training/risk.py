@@ -24,6 +24,7 @@ from marginrank.runtime.tuned_constants import (
 from marginrank.scorers.base import Prepared, PreparedScorer
 from marginrank.solvers.problem import Capability, Problem, Segment
 from marginrank.solvers.stopping import summed
+from marginrank.training.intercept import center_scorer
 from marginrank.training.preconditioner import SampledHessian, draw, sampled_hessian
 from marginrank.typing import FloatArray, IntArray
 
@@ -154,6 +155,11 @@ class RankingRisk(Problem):
 
     def _with_loss(self, loss: Loss) -> RankingRisk:
         return RankingRisk(self.scorer, loss, self._n_jobs, self.center, self._base)
+
+    def with_intercept(self, *sums: FloatArray) -> RankingRisk:
+        """Return the risk minimised over a constant added to all scores, given the sums of `constant_sums`."""
+        scorer, base = center_scorer(self.scorer, sums)
+        return RankingRisk(scorer, self.definition, self._n_jobs, self.center, base)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
