@@ -533,13 +533,17 @@ def _stored_position(X: Any, at: int) -> tuple[int, int]:
     return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
 
 
-def in_canonical_order(queries: Queries) -> Queries:
-    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
+def in_canonical_order(queries: Queries, *, keep_rows: bool = False) -> Queries:
+    """Sort queries by id and their documents by content, so that no method depends on the order of rows.
+
+    With ``keep_rows`` the documents of a query stay in the order of the rows, for losses that depend on it.
+    """
     by_id = np.argsort(queries.query_ids, kind="stable")
     rank = np.argsort(by_id)
     grades = queries.grades if queries.has_grades else np.zeros(queries.n_documents)
     weights = np.zeros(len(grades)) if queries.document_weights is None else queries.document_weights
-    order = np.lexsort((weights, grades, queries.document_keys, rank[queries.query_of_row]))
+    content = () if keep_rows else (weights, grades, queries.document_keys)
+    order = np.lexsort((*content, rank[queries.query_of_row]))
     return replace(
         queries,
         **(queries._take(order) | {"keys": queries.document_keys[order]}),

@@ -60,8 +60,9 @@ class IdealLoss(MeasureLoss):
     Args:
         ideal: How y* orders documents of one level. ``random`` is the order of a hash of the seed and the document's
             key, a digest of its features (`Queries.document_keys`), so that the order of the rows does not matter; for
-            plain grades the key is the position in the query. ``rows`` is the order of the rows: if they are sorted by
-            some feature, the hinge of φdorm learns that feature. ``scores`` takes the ideal ranking that agrees with
+            plain grades the key is the position in the query. ``rows`` is the order of the caller's rows (those of
+            a Dask frame have none, and are sorted by content): if they are sorted by some feature, the hinge of φdorm
+            learns that feature. ``scores`` takes the ideal ranking that agrees with
             the current scores, and asks for no order inside a level; a(y*)·s is then a maximum over ideal rankings,
             and the loss is not convex under φdorm. Its majorant has ``random``.
         seed: Chooses the random order.
@@ -79,6 +80,11 @@ class IdealLoss(MeasureLoss):
     def majorant(self) -> Loss | None:
         """The same loss with a fixed y*: the difference max_{y ideal} a(y)·s − a(y*)·s is convex."""
         return None if self.convex else cast("Loss", replace(self, ideal="random"))
+
+    @property
+    def depends_on_rows(self) -> bool:
+        """Whether y* orders documents of one level as the rows are."""
+        return self.ideal == "rows" and self.parsed_map.fixed_ideal
 
     def _ties(self, judged: Judgements) -> KeyArray | None:
         """Return the keys that documents of one level are sorted by in y*; None for the order of the rows."""

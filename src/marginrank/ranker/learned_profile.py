@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -99,11 +100,12 @@ def learn_profile(
         raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
     plan = resolve(ranker)
     loss, capabilities = _loss_of(plan), plan.capabilities
-    queries = held_out = in_canonical_order(
+    sort = partial(in_canonical_order, keep_rows=loss.depends_on_rows)
+    queries = held_out = sort(
         as_queries(X, y, qid, group, None, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice)
     )
     if valid is not None:
-        held_out = in_canonical_order(in_memory(validation_queries(plan, queries, valid), "a profile"))
+        held_out = sort(in_memory(validation_queries(plan, queries, valid), "a profile"))
     _check_queries(loss, queries, held_out)
     profile = _first_profile(loss, [queries, held_out])
     radius = float(np.linalg.norm(profile))

@@ -330,7 +330,8 @@ class Ranker(FittedAttributes, BaseEstimator):
         if not first and not isinstance(X, Queries):
             refuse_other_columns(column_names(X), self.model_.feature_names, "the model was trained on")
         queries = training_queries(self, plan, X, y, qid, group, query_weights, reset=first)
-        batch = in_canonical_order(in_memory(queries, "a stream of batches"))
+        keep_rows = plan.needed_loss.depends_on_rows
+        batch = in_canonical_order(in_memory(queries, "a stream of batches"), keep_rows=keep_rows)
         if first:
             self._adopt(train(plan, batch, FitContext(callback=callback)).with_quantiles(batch))
         else:

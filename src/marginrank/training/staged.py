@@ -254,7 +254,8 @@ class StagedTrainer:
         deadline = Deadline.after(min(plan.time_limit, context.time_limit))
         scorer = cast("StagedScorer", plan.scorer)
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
-        ordered = in_canonical_order(in_memory(queries, plan.label))
+        keep_rows = plan.needed_loss.depends_on_rows
+        ordered = in_canonical_order(in_memory(queries, plan.label), keep_rows=keep_rows)
         scaling = scale(ordered, plan.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
         selection = StageSelection.of(plan, scaling, context, scorer.patience, lowest=True)
         limits = StageLimits(1.0, deadline.at, plan.seed, plan.n_jobs)
