@@ -22,6 +22,7 @@ from marginrank.losses import (
     SquaredError,
     StructuredLoss,
     SumLoss,
+    ThresholdHinge,
 )
 from marginrank.runtime.option_objects import OptionObject, registered
 
@@ -51,6 +52,7 @@ LOSSES = [
     ListHinge(),
     SquaredError(),
     SquaredDifferences(),
+    ThresholdHinge(),
     SoftmaxCrossEntropy(),
     SoftmaxCrossEntropy("binary", divergence=True),
 ]

@@ -24,6 +24,7 @@ from marginrank.losses import (
     SquaredError,
     StructuredLoss,
     SumLoss,
+    ThresholdHinge,
 )
 from marginrank.measures import parse_measure
 from marginrank.methods.presets import all_presets, parse_mix, parse_preset
@@ -46,6 +47,7 @@ CRITERIA = [
     (NDCGPairwiseHinge(), "ndcg"),
     (SquaredError(), "ndcg"),
     (SquaredDifferences("exp2"), "ndcg"),
+    (ThresholdHinge(), "ndcg"),
     (SoftmaxCrossEntropy(), "ndcg"),
     (ModifiedWTA(), "wta"),
     (CostLoss(ranks_cost), "ndcg"),

@@ -31,6 +31,7 @@ from marginrank.losses import (
     SquaredError,
     StructuredLoss,
     SumLoss,
+    ThresholdHinge,
     parse_map,
 )
 from marginrank.runtime.option_objects import registered
@@ -68,6 +69,7 @@ LOSSES = [
     SoftmaxCrossEntropy("exp2", divergence=True, target="share"),
     SquaredError(),
     SquaredDifferences(),
+    ThresholdHinge(),
     SmoothedHinge(AP, temperature=0.5),
     SmoothedHinge(AUC, temperature=0.05),
     SumLoss((StructuredLoss(AP), PairwiseHinge(power=2)), (0.5, 2.0)),
@@ -184,6 +186,11 @@ def xi_of(loss, grades, groups, s):  # noqa: C901, PLR0911
         better, worse = map(list, zip(*pairs, strict=True))
         # Pairs of a document with itself count too, and add nothing.
         return 0.25 * cp.sum_squares(s[better] - s[worse] - (grades[better] - grades[worse])) / 16
+    if isinstance(loss, ThresholdHinge):
+        thresholds = cp.Variable(3)
+        sides = [np.where(grades <= r, 1.0, -1.0) for r in range(3)]
+        distances = [cp.multiply(side, thresholds[r] - s) for r, side in enumerate(sides)]
+        return sum(0.5 * cp.sum(cp.huber(cp.pos(1.0 - z), 1.0)) for z in distances) / 4
     if isinstance(loss, SoftmaxCrossEntropy):
         gains = grades if loss.gain == "linear" else 2.0**grades - 1.0
         target = np.exp(gains) / np.exp(gains).sum() if loss.target == "softmax" else gains / gains.sum()

@@ -23,3 +23,4 @@ from .softmax_cross_entropy import SoftmaxCrossEntropy as SoftmaxCrossEntropy
 from .squared_error import SquaredDifferences as SquaredDifferences
 from .squared_error import SquaredError as SquaredError
 from .structured import StructuredLoss as StructuredLoss
+from .threshold_hinge import ThresholdHinge as ThresholdHinge
