@@ -132,3 +132,19 @@ def test_features_of_the_rows_must_not_contradict_each_other():
     assert ClickLog.from_arrays(**columns, features=[[1.0], [1.0]]).documents.X.tolist() == [[1.0]]
     with pytest.raises(DataError, match=r"row 1 has other features .* merge=False"):
         ClickLog.from_arrays(**columns, features=[[1.0], [2.0]])
+
+
+def test_missing_features_are_refused_by_name_or_filled():
+    columns = {"query": ["a"] * 3, "document": ["x", "y", "x"], "position": [1, 2, 2], "clicked": [0, 1, 0]}
+    X = [[np.nan, 1.0], [5.0, 2.0], [np.nan, 1.0]]
+    with pytest.raises(DataError, match=r"row 0 of column 'feature 0' has no value; .*missing='nan', 'zero' or 'min'"):
+        ClickLog.from_arrays(**columns, features=X)
+    with pytest.raises(DataError, match="row 0 of column 'bm25' has no value"):
+        ClickLog.from_arrays(**columns, features=X, feature_names=["bm25", "age"])
+    filled = {name: ClickLog.from_arrays(**columns, features=X, missing=name).documents.X for name in ("zero", "min")}
+    assert filled["zero"].tolist() == [[0.0, 1.0], [5.0, 2.0]]
+    assert filled["min"].tolist() == [[5.0, 1.0], [5.0, 2.0]]
+    kept = ClickLog.from_arrays(**columns, features=X, missing="nan").documents
+    assert np.isnan(kept.X).tolist() == [[True, False], [False, False]]
+    with pytest.raises(DataError, match="row 2 has other features"):
+        ClickLog.from_arrays(**columns, features=[*X[:2], [3.0, 1.0]], missing="nan")

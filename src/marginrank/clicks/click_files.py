@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from marginrank.clicks.click_log import ClickLog
+from marginrank.data.arrays import Missing
 from marginrank.data.column_roles import DOCUMENT_COLUMNS, QUERY_COLUMNS, RowError
 from marginrank.data.formats.text_files import line_blocks, open_binary, plain_suffix
 from marginrank.data.frames import open_frame
@@ -51,6 +52,7 @@ def read_clicks(
     propensity: str | None = None,
     time: str | None = None,
     features: Sequence[str] | None = None,
+    missing: Missing = "error",
     positions_from: Literal[0, 1] = 1,
     merge: bool = True,
     aggregate: bool = False,
@@ -73,6 +75,7 @@ def read_clicks(
         propensity: Column of propensities.
         time: Column of times.
         features: Columns of features, if this table has them; `ClickLog.with_features` joins those of another.
+        missing: What null and NaN features become, as in `marginrank.from_frame`.
         positions_from: 0 if the first position is 0.
         merge: Whether impressions with the same query id are one query.
         aggregate: Whether equal rows are added up while reading, as by `ClickLog.aggregated`: memory then grows with
@@ -95,7 +98,7 @@ def read_clicks(
     if aggregate and features is not None:
         raise DataError("features are not read while rows are added up; join them with with_features")
     try:
-        builder = _Builder(given, list(features or ()), positions_from, merge, aggregate)
+        builder = _Builder(given, list(features or ()), missing, positions_from, merge, aggregate)
         for block in _blocks(source, path, given):
             builder.add(block)
         return builder.log()
@@ -207,12 +210,13 @@ class _Builder:
         self,
         given: Mapping[str, str | None],
         features: list[str],
+        missing: Missing,
         positions_from: Literal[0, 1],
         merge: bool,
         aggregate: bool,
     ) -> None:
         self.given, self.features, self.aggregate, self.merge = given, features, aggregate, merge
-        self.positions_from = positions_from
+        self.missing, self.positions_from = missing, positions_from
         self.labels = {role: _Labels() for role in _IDS}
         self.parts: list[dict[str, AnyArray]] = []
         self.rows_read = self.rows_kept = 0
@@ -279,8 +283,13 @@ class _Builder:
         if not self.aggregate:
             coded = {role: ids[role][columns.pop(role)] for role in ids}
             return ClickLog.from_arrays(
-                **coded, **columns, positions_from=self.positions_from, merge=self.merge
-            )._named(self.features)
+                **coded,
+                **columns,
+                feature_names=self.features or None,
+                missing=self.missing,
+                positions_from=self.positions_from,
+                merge=self.merge,
+            )
         return ClickLog.from_counts(
             ids["query"][columns["query"]],
             ids["document"][columns["document"]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, fill_missing
 from marginrank.data.column_roles import RowError
 from marginrank.data.grouping import exact_ids
 from marginrank.data.queries import Queries
@@ -68,6 +70,8 @@ class ClickLog:
         propensity: npt.ArrayLike | None = None,
         time: npt.ArrayLike | None = None,
         features: npt.ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        missing: Missing = "error",
         positions_from: Literal[0, 1] = 1,
         merge: bool = True,
     ) -> ClickLog:
@@ -84,6 +88,8 @@ class ClickLog:
             propensity: Probability that the position was examined, above 0 and at most 1.
             time: Times, kept as they are.
             features: Features, a row per shown document; those of a document of a query must be the same in all rows.
+            feature_names: Names of the features.
+            missing: What NaN features become, as in `marginrank.from_frame`.
             positions_from: 0 if the first position is 0.
             merge: Whether impressions with the same query id are one query. Otherwise each impression is a query of
                 its own, and ``impression`` is needed.
@@ -114,7 +120,7 @@ class ClickLog:
             chance,
             None if time is None else np.asarray(time),
         )
-        return log if features is None else log._with_row_features(np.asarray(features))
+        return log if features is None else log._with_row_features(features, feature_names, missing)
 
     @classmethod
     def from_counts(
@@ -161,12 +167,6 @@ class ClickLog:
         if propensity is not None:
             check_propensities(_numbers("propensity", propensity, n))
         return places, shown, shown * flags
-
-    def _named(self, features: list[str]) -> ClickLog:
-        """Name the features, if there are any."""
-        if not features:
-            return self
-        return replace(self, documents=replace(self.documents, feature_names=tuple(features)))
 
     def __repr__(self) -> str:
         systems = f", {count(len(self.system_names), 'system')}" if self.system_names else ""
@@ -344,15 +344,18 @@ class ClickLog:
         queries = replace(self.documents, judgements=(weights > 0).astype(np.float64), document_weights=weights)
         return queries if shown.all() else take_documents(queries, np.flatnonzero(shown))
 
-    def _with_row_features(self, X: AnyArray) -> ClickLog:
+    def _with_row_features(self, features: npt.ArrayLike, names: Sequence[str] | None, missing: Missing) -> ClickLog:
         """Take the features of each pair from its rows; refuse rows that contradict each other."""
+        check_missing(missing)
+        X = np.asarray(features, dtype=np.float64)
         if X.ndim != 2 or len(X) != len(self):
             raise DataError(f"features have shape {X.shape} for {count(len(self), 'row')}; give a row for each")
-        first = np.unique(self.pair, return_index=True)[1]
-        values = X[first]
-        differs = np.any(values[self.pair] != X, axis=1)
+        if missing == "error":
+            _refuse_missing(X, names)
+        values = X[np.unique(self.pair, return_index=True)[1]]
+        repeated = values[self.pair]
         refuse_row(
-            differs,
+            np.any((repeated != X) & ~(np.isnan(repeated) & np.isnan(X)), axis=1),
             None,
             lambda at: (
                 f"has other features than an earlier row of document {self.document_ids[at]} for the same query; keep "
@@ -363,9 +366,20 @@ class ClickLog:
         )
         pairs = self.documents
         documents = Queries.from_arrays(
-            values, qid=pairs.query_ids[pairs.query_of_row], document_ids=pairs.document_ids
+            fill_missing(values, pairs.offsets, missing),
+            qid=pairs.query_ids[pairs.query_of_row],
+            document_ids=pairs.document_ids,
+            feature_names=names,
+            allow_nan=missing == "nan",
         )
         return replace(self, documents=documents)
+
+
+def _refuse_missing(X: FloatArray, names: Sequence[str] | None) -> None:
+    rows, columns = np.nonzero(np.isnan(X))
+    if len(rows):
+        name = f"feature {columns[0]}" if names is None else names[columns[0]]
+        raise RowError(int(rows[0]), name, ("has no value; ", *MISSING_ADVICE))
 
 
 def take_documents(documents: Queries, rows: IntArray) -> Queries:
