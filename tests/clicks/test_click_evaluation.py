@@ -68,6 +68,18 @@ def test_systems_are_compared_on_clicks(case):
     assert row.verdict == "better"
 
 
+def test_the_system_with_the_lower_rank_is_better(case):
+    _, log, other, relevance = case
+    systems = {"ideal": relevance, "other": other}
+    by_rank = compare_clicks(log, systems, "rank", propensities=Propensities.power(1.0, 8)).rows[0]
+    by_gain = compare_clicks(log, systems, propensities=Propensities.power(1.0, 8)).rows[0]
+    assert by_rank.difference < 0 < by_gain.difference
+    assert by_rank.verdict == by_gain.verdict == "better"
+    assert by_rank.wins > by_rank.losses
+    turned = compare_clicks(log, systems, "rank", propensities=Propensities.power(1.0, 8)).turned().rows[0]
+    assert (turned.system, turned.verdict, turned.wins) == ("other", "worse", by_rank.losses)
+
+
 def test_clicks_and_judges_agree_or_not(case):
     queries, log, _, relevance = case
     from dataclasses import replace

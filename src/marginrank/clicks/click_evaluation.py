@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from marginrank.clicks.propensities import Propensities, document_weights
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
-from marginrank.evaluation.comparison import Comparison, compare, mean_interval
+from marginrank.evaluation.comparison import Comparison, PairedComparison, compare, mean_interval
 from marginrank.evaluation.evaluation import Evaluation
 from marginrank.evaluation.systems import System, orderings, score_documents
 from marginrank.typing import FloatArray
@@ -106,7 +106,8 @@ def compare_clicks(
     Args:
         log: The log.
         systems: By name, rankers or scores of ``log.documents``.
-        measure: As in `evaluate_clicks`; for ``rank``, less is better.
+        measure: As in `evaluate_clicks`. For ``rank`` less is better: verdicts, wins and losses say so, and
+            differences are those of ranks.
         propensities: By default those of the rows.
         estimator: ``ips`` or ``snips``.
         baseline: Compare every other system with this one.
@@ -115,7 +116,21 @@ def compare_clicks(
         name: evaluate_clicks(log, system, measure, propensities=propensities, estimator=estimator)
         for name, system in systems.items()
     }
-    return compare(results, baseline=baseline)
+    found = compare(results, baseline=baseline)
+    return found if measure != "rank" else replace(found, rows=tuple(map(_less_is_better, found.rows)))
+
+
+class RankComparison(PairedComparison):
+    """A comparison of mean ranks: the system with the lower one is better."""
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "no significant difference"]:
+        """What the randomization test says of ``system``."""
+        return PairedComparison(**{**vars(self), "difference": -self.difference}).verdict
+
+
+def _less_is_better(row: PairedComparison) -> RankComparison:
+    return RankComparison(**{**vars(row), "wins": row.losses, "losses": row.wins})
 
 
 @dataclass(frozen=True)
