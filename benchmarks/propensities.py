@@ -27,7 +27,7 @@ def judged(seed: int) -> Queries:
 def main() -> None:
     draws, sessions = (int(word) for word in (sys.argv[1:] + ["20", "20000"][len(sys.argv) - 1 :])[:2])
     truth = PositionUser(eta=1.0).propensities(DEPTH)
-    for method, resamples in (("harvest", 200), ("em", 0)):
+    for method, resamples in (("harvest", 200), ("em", 200)):
         values, covered = [], []
         for seed in range(draws):
             queries = judged(seed)

@@ -15,7 +15,7 @@ from marginrank.clicks import (
     estimate_propensities,
     simulate_clicks,
 )
-from marginrank.clicks.propensity_estimation import all_pairs
+from marginrank.clicks.propensity_estimation import all_pairs, log_interval, maximise_likelihood
 from marginrank.errors import ParameterError
 
 
@@ -78,6 +78,78 @@ def test_all_pairs_maximises_its_objective():
         options={"maxiter": 80_000, "maxfev": 80_000, "xatol": 1e-10, "fatol": 1e-12},
     )
     assert all_pairs(first, second, c1, c2, w, 4)[1:] == pytest.approx(np.exp(best.x[:3]), rel=1e-4)
+
+
+def test_likelihood_of_the_position_model_is_maximal():
+    rng = np.random.default_rng(3)
+    pair, k = np.array([0, 0, 1, 1, 2, 2, 2, 3]), np.array([0, 1, 1, 2, 0, 1, 2, 2])
+    shown = rng.integers(20, 60, 8).astype(float)
+    clicks = np.floor(shown * rng.uniform(0.1, 0.6, 8))
+    clicks[7] = shown[7]  # at one position and always clicked: its likelihood is 1, whatever the propensity
+
+    def loss(theta):
+        x = (np.r_[0.0, theta[:2]][k] + np.r_[theta[2:], 0.0][pair])[:7]
+        if np.any(x >= 0):
+            return np.inf
+        return -clicks[:7] @ x - (shown - clicks)[:7] @ np.log1p(-np.exp(x))
+
+    theta = np.r_[-0.5, -1.0, np.full(3, -2.0)]
+    options = {"maxiter": 80_000, "maxfev": 80_000, "xatol": 1e-10, "fatol": 1e-12}
+    for _ in range(4):
+        theta = scipy.optimize.minimize(loss, theta, method="Nelder-Mead", options=options).x
+    a, slope, _ = maximise_likelihood(pair, k, shown, clicks, 3)
+    assert a[1:] == pytest.approx(theta[:2], abs=1e-4)
+    assert np.bincount(k, slope)[1:] == pytest.approx(0, abs=1e-5)
+
+
+def test_likelihood_has_no_bias_if_relevant_documents_are_always_clicked():
+    queries = judged(100, 10)
+    rankers = {f"s{k}": queries.feature(k) for k in range(3)}
+    estimates = [
+        estimate_propensities(
+            simulate_clicks(queries, rankers, 10_000, depth=4, aggregate=True, random_state=seed), "em", resamples=0
+        ).values
+        for seed in range(12)
+    ]
+    assert np.mean(estimates, axis=0) == pytest.approx(1 / np.arange(1, 5), abs=0.01)  # EM with r <= 1: up to 0.026
+
+
+def test_positions_may_be_examined_more_often_than_the_first():
+    log = simulated(200_000, curve=(0.5, 1.0, 0.25, 0.25, 0.25))
+    for method in ("harvest", "em"):
+        estimate = estimate_propensities(log, method, resamples=50)
+        assert estimate.values == pytest.approx([1, 2, 0.5, 0.5, 0.5], rel=0.08)
+        assert estimate.interval[0][0] == estimate.values[0] == estimate.interval[1][0] == 1
+
+
+def test_intervals_are_symmetric_on_the_log_scale():
+    draws = np.array([[1, 0.5], [1, 0.25], [1, 1.0]])  # log p: ln 1/2 and ± ln 2, of variance 2/3 ln² 2
+    low, high = log_interval(np.array([1.0, 0.5]), draws, 5, 0.9)
+    reach = 2.1318467863 * np.log(2) * np.sqrt(2 / 3 * 5 / 4)  # 95 % of Student's t with 4 degrees of freedom
+    assert low == pytest.approx([1, 0.5 * np.exp(-reach)])
+    assert high == pytest.approx([1, 0.5 * np.exp(reach)])
+
+
+@pytest.mark.parametrize("method", ["harvest", "em"])
+def test_intervals_are_as_wide_as_estimates_vary(method):
+    found = []
+    for seed in range(40):
+        queries = judged(60, 8, seed)
+        rankers = {f"s{k}": queries.feature(k) for k in range(3)}
+        log = simulate_clicks(queries, rankers, 4000, depth=3, aggregate=True, random_state=seed)
+        found.append(estimate_propensities(log, method, resamples=40))
+    values = np.log([one.values[1:] for one in found])
+    reach = np.log([(one.interval[1] / one.interval[0])[1:] for one in found]) / 2
+    assert np.sqrt(np.mean(reach**2, axis=0)) / 2 == pytest.approx(values.std(axis=0), rel=0.3)
+
+
+def test_a_single_query_has_no_interval():
+    queries = judged(1)
+    rankers = {"a": queries.feature(0), "b": queries.feature(1)}
+    log = simulate_clicks(queries, rankers, 5000, depth=2, aggregate=True)
+    low, high = estimate_propensities(log).interval
+    assert low.tolist() == [1, 0]
+    assert high.tolist() == [1, np.inf]
 
 
 def test_events_and_their_sums_give_the_same():

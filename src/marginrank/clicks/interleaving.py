@@ -34,7 +34,7 @@ def interleave(
 
     ``team-draft``: in each round a coin says who draws first, and both draw their best document that is left:
     Radlinski, Kurup and Joachims (CIKM 2008). ``balanced``: a coin says who begins, and the rankings take turns:
-    Joachims (2002).
+    Joachims (2003).
 
     >>> interleave(["x", "y"], ["y", "z"], random_state=0)
     Interleaved(documents=('y', 'x', 'z'), teams=('b', 'a', 'b'))

@@ -32,7 +32,7 @@ class Propensities:
            3  0.3333      0.4000  -16.7%
 
     Args:
-        values: p_k, above 0 and at most 1.
+        values: p_k, above 0. Given ones are at most 1; estimates are relative to position 1 and may be above.
         clip: Propensities below it count as this, which bounds the weights and makes clicks there count too little.
         trust: ε⁺ and ε⁻ by position: probabilities of a click on examined documents, relevant or not.
         interval: Lower and upper ends of confidence intervals, if the values were estimated.
@@ -46,7 +46,8 @@ class Propensities:
     assumes: str = "given"
 
     def __post_init__(self) -> None:
-        check_propensities(self.values)
+        if not np.all((self.values > 0) & np.isfinite(self.values)):
+            raise DataError("propensities must be above 0; a position that nobody examines has no clicks to correct")
         if not 0 <= self.clip <= 1:
             raise ParameterError(Parameter("clip"), f" is {self.clip:g}; clip propensities at a number from 0 to 1")
         if self.trust is not None and not np.all(self.trust[0] > self.trust[1]):
@@ -62,7 +63,7 @@ class Propensities:
         if trust is not None:
             high, low = (np.broadcast_to(np.asarray(e, dtype=np.float64), table_of.shape) for e in trust)
             ends = (high, low)
-        return cls(table_of, clip, ends)
+        return cls(check_propensities(table_of), clip, ends)
 
     @classmethod
     def power(cls, eta: float, depth: int, *, clip: float = 0.0) -> Propensities:

@@ -105,7 +105,7 @@ def simulate_clicks(
 ) -> ClickLog:
     """Simulate sessions: each draws a query, a system, shows its best documents, and logs what the user clicks.
 
-    A grade g of at most G has the relevance (2^g − 1)/(2^G − 1), as in Chapelle et al. (CIKM 2009).
+    A grade g of at most G has the relevance (2^g − 1)/(2^G − 1), so that the highest has 1.
 
     >>> queries = Queries.from_arrays([[0.1], [0.9], [0.5]], [0, 0, 1], group=[3])
     >>> log = simulate_clicks(queries, {"production": queries.feature(0)}, 100, user=PositionUser(irrelevant=0.0))
