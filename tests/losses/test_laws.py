@@ -24,6 +24,9 @@ CONVEX = {
     "ndcg@3 discount": StructuredLoss("ndcg@3", "dorm(shape=discount)"),
     "sum": SumLoss((StructuredLoss("ap"), StructuredLoss("ndcg@2", "dorm")), (1.0, 0.5)),
     "max": MaxLoss((StructuredLoss("auc"), StructuredLoss("ndcg@2", "dorm"), StructuredLoss("rr", "mrr"))),
+    "majorant of max": MaxLoss(
+        (StructuredLoss("ap", "po", "tight"), StructuredLoss("ndcg@2", "dorm", "tight"))
+    ).majorant,
     "mwta": ModifiedWTA(),
     "slack rr": SlackLoss("rr@3", "dorm"),
     "slack p@2": SlackLoss("p@2", "po"),

@@ -130,11 +130,6 @@ def test_exactly_convex_losses_have_no_majorant(loss):
     assert (loss.majorant is None) == loss.convex
 
 
-def test_a_maximum_has_no_majorant():
-    with pytest.raises(ValueError, match=r"use separate slacks \(SumLoss\)"):
-        MaxLoss((AP, TIGHT)).majorant  # noqa: B018
-
-
 NOT_CONVEX = [
     TIGHT,
     StructuredLoss("ap", "po", "tight"),
@@ -148,6 +143,8 @@ NOT_CONVEX = [
     ModifiedWTA(ideal="scores"),
     GroupedLoss("dcg@2", ideal="scores"),
     SumLoss((PairwiseHinge(), TIGHT), (0.5, 2.0)),
+    MaxLoss((AP, TIGHT)),
+    MaxLoss((StructuredLoss("ap", "po", "tight"), TIGHT, StructuredLoss("rr", "mrr", "tight"))),
 ]
 numbers = st.floats(-3, 3, allow_subnormal=False, width=32)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginrank.errors import Parameter, ParameterError
 from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
 from marginrank.measures.base import spell_mix
 from marginrank.typing import FloatArray
@@ -47,6 +46,11 @@ class _Combination(Loss):
         """The measures of the parts, those of a sum with its weights and those of a maximum once."""
         return _criterion(_terms(self))
 
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds that every part has."""
+        return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
+
     def bounded(self, bound: Bound) -> Loss:
         """Return the same combination with another bound of every part."""
         return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
@@ -84,11 +88,6 @@ class SumLoss(_Combination):
         return None if self.convex else replace(self, losses=tuple(loss.majorant or loss for loss in self.losses))
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """The bounds that every part has."""
-        return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
-
-    @property
     def sums_relevant(self) -> bool:
         """Whether every part is."""
         return all(loss.sums_relevant for loss in self.losses)
@@ -105,6 +104,9 @@ class MaxLoss(_Combination):
 
     SVMcombo with shared slacks, Chakrabarti et al. (KDD 2008) §3.7: the constraints of all parts bound one ξ.
 
+    The maximum of tight bounds t_l = h_l − e_l, with h_l the hinge and e_l = max_y a(y)·s − a(y*)·s convex, is a
+    difference of convex functions too: max_l t_l = max_l (h_l + Σ_{m≠l} e_m) − Σ_m e_m.
+
     >>> from marginrank.losses.structured import StructuredLoss
     >>> MaxLoss((StructuredLoss("auc"), StructuredLoss("ap")))([1, 0], [0.0, 0.0])[0].tolist()        # max(1, ½)
     [1.0]
@@ -112,21 +114,27 @@ class MaxLoss(_Combination):
 
     @property
     def majorant(self) -> Loss | None:
-        """None: no majorant is known for a maximum of tight bounds."""
-        return None if self.convex else self.bounded("tight")
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Return the maximum of the hinges; a maximum of tight bounds cannot be trained."""
-        if bound == "hinge":
-            return super().bounded(bound)
-        raise ParameterError(
-            "a shared slack has no tight bound to train; use separate slacks (SumLoss), or ",
-            Parameter("bound", "hinge"),
-        )
+        """The maximum plus by how much the majorants of all parts exceed them: max_l (h_l + Σ_{m≠l} e_m)."""
+        return None if self.convex else _MaxMajorant(self.losses)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Prepare every part."""
         return _PreparedMax([loss._of(judged) for loss in self.losses])
+
+
+@dataclass(frozen=True, repr=False)
+class _MaxMajorant(MaxLoss):
+    """The convex majorant of a maximum of losses that are not convex: max_l t_l + Σ_m (h_m − t_m)."""
+
+    @property
+    def convex(self) -> bool:
+        """True: it is max_l (h_l + Σ_{m≠l} (h_m − t_m)), a maximum of sums of convex functions."""
+        return True
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Prepare every part and its majorant."""
+        above = [None if loss.majorant is None else loss.majorant._of(judged) for loss in self.losses]
+        return _PreparedMaxMajorant([loss._of(judged) for loss in self.losses], above)
 
 
 def _terms(loss: Loss) -> list[tuple[float, str]]:
@@ -211,3 +219,18 @@ class _PreparedMax(_PreparedParts):
             larger = self._xi[first:end] > xi[first:end]
             np.copyto(xi[first:end], self._xi[first:end], where=larger)
             np.copyto(gradient[documents], self._gradient[documents], where=np.repeat(larger, sizes))
+
+
+class _PreparedMaxMajorant(_PreparedMax):
+    def __init__(self, parts: list[PreparedLoss], above: list[PreparedLoss | None]) -> None:
+        super().__init__(parts)
+        self._above = above
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        super().evaluate(scores, xi, gradient, first, end)
+        for part, above in zip(self.parts, self._above, strict=True):
+            for loss, sign in () if above is None else ((above, 1.0), (part, -1.0)):
+                loss.evaluate(scores, self._xi, self._gradient, first, end)
+                xi[first:end] += sign * self._xi[first:end]
+                gradient[documents] += sign * self._gradient[documents]

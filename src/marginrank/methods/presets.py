@@ -85,7 +85,6 @@ _LOSSES: Final = (
         _CHK,
         lambda k: MaxLoss(_combo(k)),
         10,
-        "hinge",
     ),
     Preset("dorm-ndcg", "NDCG@k, feature map dorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), 10),
     Preset("dorm-mrr", "reciprocal rank, feature map dorm", _DORM, lambda _: StructuredLoss("rr", "dorm")),
