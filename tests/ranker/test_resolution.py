@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from marginrank import DataError, Ranker, tune
+from marginrank import Boosted, DataError, Neural, Ranker, tune
 from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.ranker import resolution
@@ -34,6 +35,28 @@ def test_a_plan_has_objects_and_no_spellings():
     assert (str(plan.criterion), plan.criterion.policy.name) == ("ndcg@10", "standard")
     with pytest.raises(AttributeError):
         plan.C = 1.0
+
+
+@pytest.mark.parametrize("scorer", [Boosted(trees=5), Neural(hidden=(4,), epochs=3)], ids=["boosted", "neural"])
+def test_trees_start_from_the_regression_of_a_preset_and_networks_on_their_own(scorer):
+    pytest.importorskip("lightgbm" if isinstance(scorer, Boosted) else "torch")
+    X, y, qid = judged()
+    ranker = Ranker("chapelle-ndcg", scorer=scorer).fit(X, y, qid=qid)
+    assert ranker.model_.method.bound == "tight"
+    assert ranker.health_.average_slack < ranker.health_.slack_at_zero
+    if isinstance(scorer, Boosted):
+        assert [part.kind for part in ranker.model_.form.parts] == ["linear", "trees"]
+        gaps = np.where(X > 2.0, np.nan, X)
+        assert Ranker("chapelle-ndcg", scorer=scorer).fit(gaps, y, qid=qid).model_.method.bound == "tight"
+        scorer = replace(scorer, trees=1)
+        (start, _), (alone, _) = (
+            np.split(Ranker("chapelle-ndcg", scorer=scorer, scaling=None).fit(X, y, qid=qid).model_.theta, [3]),
+            (Ranker("regression", C=100.0, scaling=None).fit(X, y, qid=qid).coef_, None),
+        )
+        np.testing.assert_allclose(start, alone, atol=0.02)
+    else:
+        with pytest.raises(ValueError, match="starts on its own; use bound='tight' without options"):
+            ranker.set_params(bound=Tight(start="regression")).fit(X, y, qid=qid)
 
 
 def test_each_parameter_is_parsed_once_in_a_fit(monkeypatch):

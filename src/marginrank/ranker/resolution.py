@@ -22,7 +22,7 @@ from marginrank.training.convex import ConvexTrainer
 from marginrank.training.early_stopping import check_patience
 from marginrank.training.plan import Plan
 from marginrank.training.staged import StagedTrainer
-from marginrank.training.tight_bound import BoundChoice, parse_bound
+from marginrank.training.tight_bound import BoundChoice, Tight, parse_bound
 from marginrank.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -44,13 +44,16 @@ def resolve(ranker: Ranker) -> Plan:
     method = resolve_method(ranker)
     scorer, solver = parse_scorer(ranker.scorer), parse_solver(ranker.solver)
     trainer, label = _trainer(method, scorer)
-    seed = check_seed(ranker.random_state)
+    bound, seed = resolve_bound(ranker, method), check_seed(ranker.random_state)
+    if ranker.bound is None and isinstance(bound, Tight) and isinstance(scorer, StagedScorer):
+        # Networks start on their own, and not where a preset says.
+        bound = bound if scorer.on_top_of(Linear()).start_scorer else Tight()
     plan = Plan(
         trainer=trainer,
         label=label,
         criterion=Criterion.parse(method.criterion),
         loss=method.loss,
-        bound=resolve_bound(ranker, method),
+        bound=bound,
         scorer=scorer,
         solver=_seeded(solver, seed),
         scaling=ranker.scaling,

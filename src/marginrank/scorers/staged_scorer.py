@@ -91,6 +91,10 @@ class StagedScorer(Scorer):
         """A scorer that is trained first, whose scores ``risk.start`` the stages add to; None to start from 0."""
         return None
 
+    def on_top_of(self, start: Scorer) -> StagedScorer:  # noqa: ARG002
+        """Return the scorer with another one to start from, unless it has one; itself if it starts on its own."""
+        return self
+
     @property
     def refits(self) -> Towards | None:
         """What a final refit of the best stage regularises the leaves towards; None for no refit."""

@@ -22,6 +22,7 @@ from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import PreparedScorer
 from marginrank.scorers.boosted.form import BoostedForm
 from marginrank.scorers.form import NAN_ADVICE, Form, SumForm
+from marginrank.scorers.linear.scorer import Linear
 from marginrank.scorers.staged_scorer import GrownStage, Stage, StagedScorer, StageLimits, Towards
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback, Solver
@@ -253,6 +254,8 @@ class StagedTrainer:
         """Train a model for each C; once, if the scorer has no use for it."""
         deadline = Deadline.after(min(plan.time_limit, context.time_limit))
         scorer = cast("StagedScorer", plan.scorer)
+        if isinstance(plan.bound, Tight) and plan.bound != Tight():
+            scorer = scorer.on_top_of(Linear(missing="mean"))
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         keep_rows = plan.needed_loss.depends_on_rows
         ordered = in_canonical_order(in_memory(queries, plan.label), keep_rows=keep_rows)
@@ -330,8 +333,11 @@ class _Growth:
             return
         prepared = start.prepare(risk.queries, setting.n_jobs)
         solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
-        training = LossMinimizer(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
-        theta = training.path(prepared, [setting.C])[0].solution.theta
+        if isinstance(self.bound, Tight) and self.bound != Tight():
+            theta = self.bound.center(prepared, solver, setting.n_jobs)
+        else:
+            training = LossMinimizer(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
+            theta = training.path(prepared, [setting.C])[0].solution.theta
         started = risk.starting_at(prepared.scores(theta))
         yield Stage(prepared.form, theta, risk(started.start)[0])
         for stage in self.scorer.stages(started, setting):
@@ -339,7 +345,7 @@ class _Growth:
 
     def _bounded(self) -> tuple[Loss, Bound]:
         if isinstance(self.bound, Tight):
-            if self.bound != Tight():
+            if self.bound != Tight() and (self.scorer.start_scorer is None or self.bound.anneal):
                 raise ParameterError(
                     f"the {self.scorer.name} scorer starts on its own; use ",
                     Parameter("bound", "tight"),

@@ -112,6 +112,10 @@ class Boosted(StagedScorer):
         """The scorer to start from."""
         return None if self.start is None else parse_scorer(self.start)
 
+    def on_top_of(self, start: Scorer) -> Boosted:
+        """Return the scorer with another one to start from, unless it has one."""
+        return replace(self, start=start) if self.start is None else self
+
     @property
     def max_stages(self) -> int | None:
         """The number of trees, plus one for the model that they are added to."""
