@@ -1,6 +1,6 @@
 """Coverage of the 95 % intervals of agreement and of prediction-powered means over simulated judgements.
 
-python benchmarks/judging_coverage.py [SIMULATIONS]
+python benchmarks/judging_coverage.py [SIMULATIONS [SEED]]
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def table(matrix: FloatArray) -> Judgements:
 
 def main() -> None:
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     for n, correlation in ((30, 0.5), (50, 0.2), (50, 0.5), (50, 0.8), (200, 0.8)):
         drawn = [powered(rng, n, correlation) for _ in range(simulations)]
         covered, gain = np.mean([one[0] for one in drawn]), np.median([one[1] for one in drawn])

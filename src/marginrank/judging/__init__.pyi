@@ -1,6 +1,9 @@
 from .agreement import Agreement as Agreement
 from .agreement import RaterAgreement as RaterAgreement
 from .agreement import agreement as agreement
+from .audit import Audit as Audit
+from .audit import Audited as Audited
+from .audit import audit as audit
 from .intervals import Estimate as Estimate
 from .judgement_files import write_judgements as write_judgements
 from .judgements import Judgements as Judgements
@@ -9,6 +12,10 @@ from .merging import DawidSkene as DawidSkene
 from .merging import MergedGrades as MergedGrades
 from .merging import dawid_skene as dawid_skene
 from .merging import merge as merge
+from .next_judgements import NextDocument as NextDocument
+from .next_judgements import NextJudgements as NextJudgements
+from .next_judgements import PairVerdict as PairVerdict
+from .next_judgements import judge_next as judge_next
 from .prediction_powered import PoweredMean as PoweredMean
 from .prediction_powered import powered_compare as powered_compare
 from .prediction_powered import powered_evaluate as powered_evaluate
