@@ -16,6 +16,7 @@ from .ranker.ranker import Ranker as Ranker
 from .ranker.tuning import tune as tune
 from .recommend.recommender import Recommender as Recommender
 from .reporting.report_builder import write_report as write_report
+from .scorers.adaptive.scorer import Adaptive as Adaptive
 from .scorers.additive.scorer import Additive as Additive
 from .scorers.boosted.scorer import Boosted as Boosted
 from .scorers.kernel.scorer import Kernel as Kernel

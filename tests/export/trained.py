@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from marginrank import Additive, Boosted, Kernel, Linear, Ranker
+from marginrank import Adaptive, Additive, Boosted, Kernel, Linear, Ranker
 from marginrank.methods.baselines.gaussian_process import GaussianProcess
 from marginrank.methods.baselines.mcrank import McRank
 from marginrank.model.model import Model
@@ -34,6 +34,11 @@ TRAINERS: dict[str, tuple[Callable[[], object], bool]] = {
         True,
     ),
     "linear-flags": (lambda: Ranker("svmmap", scorer=Linear(missing="indicator"), solver=_QUICK), True),
+    "adaptive": (lambda: Ranker("svmmap", scorer=Adaptive(context=[1, 3]), solver=_QUICK), False),
+    "adaptive-standard": (
+        lambda: Ranker("svmmap", scorer=Adaptive(context=[1, 4], nonnegative=True), scaling="standard", solver=_QUICK),
+        False,
+    ),
     "steps": (lambda: Ranker("svmmap", scorer=Additive(bins=20, shape="steps"), solver=_QUICK), True),
     "steps-standard": (
         lambda: Ranker("svmmap", scorer=Additive(bins=9, shape="steps"), scaling="standard", solver=_QUICK),

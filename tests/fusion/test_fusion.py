@@ -173,6 +173,7 @@ def test_features_by_hand():
         "rrf": [[61 / 62.5, 0], [61 / 64, 1], [0, 0], [61 / 62.5, 0], [1, 61 / 62], [0, 1]],
         "borda": [[3.5 / 5, 0], [2 / 5, 1], [0, 0], [3.5 / 5, 0], [1, 4 / 5], [0, 1]],
         "retrieved": [[1, 0], [1, 1], [0, 0], [1, 0], [1, 1], [0, 1]],
+        "best": [[70, 0.5]] * 5 + [[0, 0.9]],
     }
     assert set(by_hand) | {"score"} == set(KINDS)
     for kind, expected in by_hand.items():

@@ -15,6 +15,7 @@ from marginrank.fusion import Fusion
 from marginrank.model import scoring
 from marginrank.preparation.scaling import SCALINGS
 from marginrank.scorers import terms
+from marginrank.scorers.adaptive.form import AdaptiveForm
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
@@ -144,6 +145,10 @@ def wide_forms(rng, n_features):
     missing = rng.random(n_features) < 0.5
     few = rng.standard_normal((7, n_features))
     yield LinearForm(n_features)
+    if n_features > 1:
+        context = np.arange(0, n_features - 1, max(1, n_features // 3))
+        ones = np.ones(len(context))
+        yield AdaptiveForm(n_features, context, -ones, 2 * ones, 0.3 * ones, 0.5, False)
     yield LinearForm(n_features, fill=np.ones(n_features), flagged=np.arange(0, n_features, 3))
     yield AdditiveForm(cuts, missing)
     yield AdditiveForm(cuts, missing, np.full(n_features, -9.0))

@@ -165,7 +165,7 @@ def test_every_form_is_made_of_its_description_and_arrays(ranker):
 
 
 def test_these_are_all_forms():
-    assert sorted(all_forms()) == ["additive", "kernel", "linear", "neural", "sum", "trees"]
+    assert sorted(all_forms()) == ["adaptive", "additive", "kernel", "linear", "neural", "sum", "trees"]
 
 
 def test_explanations_sum_to_the_scores():

@@ -117,7 +117,11 @@ def _no_tree(term: Term) -> Message | None:
         return None if term.steps else ("its curves are lines; train with ", steps)
     if isinstance(term, TreesTerm):
         return "its scores are expected grades" if len(term.grades) else None
-    return f"it is a {term.kind} model"
+    return _kind_of(term)
+
+
+def _kind_of(term: Term) -> str:
+    return f"it is {'an' if term.kind[0] in 'aeiou' else 'a'} {term.kind} model"
 
 
 def missing_is_not_zero(function: ScoringFunction, advice: Message) -> Message | None:
@@ -132,7 +136,7 @@ def missing_is_not_zero(function: ScoringFunction, advice: Message) -> Message |
 
 def other_terms(function: ScoringFunction, *known: type[Term]) -> str | None:
     """Return the name of a term that is none of those known, or None."""
-    return next((f"it is a {term.kind} model" for term in function.terms if not isinstance(term, known)), None)
+    return next((_kind_of(term) for term in function.terms if not isinstance(term, known)), None)
 
 
 def identifier(name: str) -> str:

@@ -15,7 +15,7 @@ from marginrank.errors import DataError
 from marginrank.export.base import Export, Target, check_taken, parse_target
 from marginrank.runtime.files import atomic_path
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
-from marginrank.scorers.terms import CurvesTerm, KernelTerm, Term, TreesTerm
+from marginrank.scorers.terms import AdaptiveTerm, CurvesTerm, KernelTerm, Term, TreesTerm
 from marginrank.typing import FloatArray
 
 #: Largest difference of scores, as a share of the largest score.
@@ -161,6 +161,9 @@ def _landmarks(term: Term, feature: int) -> FloatArray:
         return np.asarray(term.threshold[term.feature == feature])
     if isinstance(term, KernelTerm):
         return term.documents[:, feature]
+    if isinstance(term, AdaptiveTerm) and feature in term.context:
+        low, width = (array[term.context == feature] for array in (term.low, term.width))
+        return np.concatenate([low, low + width])
     return np.zeros(0)
 
 

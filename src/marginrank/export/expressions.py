@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from marginrank.errors import Message
 from marginrank.export.base import other_terms
-from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, trees_of, weights_of
+from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, affine, trees_of, weights_of
 from marginrank.scorers.scoring_function import ScoringFunction
-from marginrank.scorers.terms import CurvesTerm, LinearTerm, TreesTerm
+from marginrank.scorers.terms import AdaptiveTerm, CurvesTerm, LinearTerm, TreesTerm
 
 
 class Syntax(ABC):
@@ -48,7 +48,7 @@ def refuse_expression(function: ScoringFunction) -> Message | None:
     """Return the reason why a function is no expression, or None."""
     if any(isinstance(term, TreesTerm) and len(term.grades) for term in function.terms):
         return "its scores are expected grades"
-    return other_terms(function, LinearTerm, CurvesTerm, TreesTerm)
+    return other_terms(function, LinearTerm, AdaptiveTerm, CurvesTerm, TreesTerm)
 
 
 def parts_of(function: ScoringFunction, columns: Sequence[str], syntax: Syntax) -> list[str]:
@@ -60,7 +60,39 @@ def parts_of(function: ScoringFunction, columns: Sequence[str], syntax: Syntax) 
         if missing is not None:
             product = syntax.choose(syntax.is_missing(x), syntax.number(missing), product)
         parts.append(product)
+    for term in function.terms:
+        if isinstance(term, AdaptiveTerm):
+            parts += _adaptive(function, term, columns, syntax)
     return [*parts, *(_written(tree, columns, syntax) for tree in trees_of(function))] or [syntax.number(0.0)]
+
+
+def _adaptive(function: ScoringFunction, term: AdaptiveTerm, columns: Sequence[str], syntax: Syntax) -> Iterator[str]:
+    """Write weight times feature, for each feature with a weight that depends on the context."""
+    context = [_unit_context(function, term, at, columns, syntax) for at in range(len(term.context))]
+    for feature, (weight, changes) in enumerate(zip(term.weights.tolist(), term.changes.tolist(), strict=True)):
+        origin, scale = affine(function, feature)
+        if not scale or not (weight or any(changes)):
+            continue
+        pairs = zip(changes, context, strict=True)
+        products = [syntax.product(change / scale, t, 0.0) for change, t in pairs if change and t is not None]
+        total = balanced_sum([syntax.number(weight / scale), *products])
+        yield f"({total}) * {syntax.minus(columns[feature], origin)}"
+
+
+def _unit_context(
+    function: ScoringFunction, term: AdaptiveTerm, at: int, columns: Sequence[str], syntax: Syntax
+) -> str | None:
+    """Write a context column scaled to [0, 1]; None if it has no effect."""
+    feature = int(term.context[at])
+    origin, scale = affine(function, feature)
+    if not term.width[at] or not scale:
+        return None
+    z, low = columns[feature], origin + scale * float(term.low[at])
+    high = origin + scale * float(term.low[at] + term.width[at])
+    inside = syntax.product(1.0 / (scale * float(term.width[at])), z, low)
+    below = syntax.at_most(z, low, or_missing=False)
+    above = syntax.choose(syntax.at_most(z, high, or_missing=False), inside, syntax.number(1.0))
+    return f"({syntax.choose(below, syntax.number(0.0), above)})"
 
 
 def _written(tree: Node, columns: Sequence[str], syntax: Syntax) -> str:

@@ -106,6 +106,13 @@ function linear(term, row) {
   return total + dot(values, term.weights);
 }
 
+function adaptive(term, row) {
+  const context = term.context.map((at, i) => {
+    return term.width[i] > 0 ? Math.min(Math.max((row[at] - term.low[i]) / term.width[i], 0), 1) : 0;
+  });
+  return dot(row, term.weights.map((weight, i) => weight + dot(context, term.changes[i])));
+}
+
 function additive(term, row) {
   return sum(term.curves.map((curve, i) => curveAt(curve, row[i])));
 }
@@ -155,7 +162,7 @@ function kernel(term, row) {
 }
 
 const SCALINGS = { "query-minmax": unit, "query-standard": variance, "query-percentile": percentile };
-const TERMS = { linear, additive, trees, neural, kernel };
+const TERMS = { linear, adaptive, additive, trees, neural, kernel };
 const KERNELS = {
   rbf: (x, z, gamma) => Math.exp(-gamma * sum(x.map((a, i) => (a - z[i]) ** 2))),
   poly: (x, z, gamma, degree, coef0) => (gamma * dot(x, z) + coef0) ** degree,

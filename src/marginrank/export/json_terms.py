@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 
 from marginrank.errors import Message
+from marginrank.export.base import other_terms
 from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest
 from marginrank.scorers.scoring_function import ScoringFunction
-from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
+from marginrank.scorers.terms import AdaptiveTerm, CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 
 
 def refuse_plan(function: ScoringFunction) -> Message | None:
     """Return the reason why a function has no plan, or None."""
-    for term in function.terms:
-        if isinstance(term, KernelTerm) and not term.kernel:
-            return "its kernel is a Python function"
-        if not isinstance(term, LinearTerm | CurvesTerm | TreesTerm | NetworkTerm | KernelTerm):
-            return f"it is a {term.kind} model"
-    return None
+    if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
+        return "its kernel is a Python function"
+    return other_terms(function, LinearTerm, AdaptiveTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
 
 
 def plan_of(function: ScoringFunction) -> str:
@@ -44,6 +42,9 @@ def _term(function: ScoringFunction, term: Term) -> dict[str, Any]:
         flags = [list(pair) for pair in zip(term.flagged.tolist(), term.flag_weights.tolist(), strict=True)]
         fill = None if term.fill is None else term.fill.tolist()
         parts |= {"weights": term.weights.tolist(), "fill": fill, "flags": flags}
+    elif isinstance(term, AdaptiveTerm):
+        arrays = {name: getattr(term, name) for name in ("weights", "changes", "context", "low", "width")}
+        parts |= {name: array.tolist() for name, array in arrays.items()}
     elif isinstance(term, CurvesTerm):
         parts["curves"] = [
             {

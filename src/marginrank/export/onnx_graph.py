@@ -15,7 +15,7 @@ from marginrank.export.base import CannotRunError, Target, other_terms
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, forest, forest_of, trees_of
 from marginrank.scorers.scoring_function import ScoringFunction
-from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
+from marginrank.scorers.terms import AdaptiveTerm, CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 from marginrank.typing import AnyArray, FloatArray
 
 Precision = Literal["float32", "float64"]
@@ -45,7 +45,7 @@ class Onnx(Target):
         """Return the reason why a function is not taken, or None."""
         if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
             return "its kernel is a Python function"
-        return other_terms(function, LinearTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
+        return other_terms(function, LinearTerm, AdaptiveTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the file."""
@@ -194,6 +194,19 @@ def _linear(graph: _Graph, term: Term, values: str, function: ScoringFunction) -
         weights[term.flagged, 0] = term.flag_weights
         score = graph.add("Add", score, graph.add("MatMul", absent, graph.constant(weights)))
     return _vector(graph, score)
+
+
+def _adaptive(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:  # noqa: ARG001
+    assert isinstance(term, AdaptiveTerm)
+    used = term.width > 0
+    z = graph.add("Gather", values, graph.constant(term.context[used], np.int64), axis=1)
+    above = graph.add("Sub", z, graph.constant(term.low[used]))
+    context = graph.add("Div", above, graph.constant(term.width[used]))
+    context = graph.add("Clip", context, graph.constant(0.0), graph.constant(1.0))
+    changes = graph.add("MatMul", context, graph.constant(term.changes[:, used].T))
+    weights = graph.add("Add", changes, graph.constant(term.weights))
+    products = graph.add("Mul", values, weights)
+    return graph.add("ReduceSum", products, graph.constant([1], np.int64), keepdims=0)
 
 
 def _curves(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:
@@ -347,6 +360,7 @@ def _kernel(graph: _Graph, term: Term, values: str, function: ScoringFunction) -
 
 _TERMS: Final = {
     LinearTerm: _linear,
+    AdaptiveTerm: _adaptive,
     CurvesTerm: _curves,
     TreesTerm: _trees,
     NetworkTerm: _network,

@@ -110,6 +110,10 @@ def _retrieved(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
     return syntax.choose(f"{x} IS NULL", syntax.number(0.0), syntax.number(1.0))
 
 
+def _best(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
+    return f"MAX({x}) OVER (PARTITION BY {query})"
+
+
 def _score(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
     return x
 
@@ -121,6 +125,7 @@ _KINDS: Final[dict[str, Callable[[str, str, SqlSyntax], str]]] = {
     "rrf": _reciprocal,
     "borda": _borda,
     "retrieved": _retrieved,
+    "best": _best,
 }
 
 

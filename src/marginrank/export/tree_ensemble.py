@@ -65,7 +65,7 @@ def weights_of(function: ScoringFunction) -> list[Weighted]:
             continue
         flags = dict(zip(term.flagged.tolist(), term.flag_weights.tolist(), strict=True))
         for feature, weight in enumerate(term.weights.tolist()):
-            origin, scale = _affine(function, feature)
+            origin, scale = affine(function, feature)
             slope = weight / scale if scale else 0.0
             missing = None
             if term.raw_fill is not None:
@@ -117,7 +117,7 @@ def _fixed(tree: Node, feature: int, x: float) -> Node:
     return tree._replace(left=_fixed(tree.left, feature, x), right=_fixed(tree.right, feature, x))
 
 
-def _affine(function: ScoringFunction, feature: int) -> tuple[float, float]:
+def affine(function: ScoringFunction, feature: int) -> tuple[float, float]:
     """Return what is taken from a feature and what it is then divided by; 0 if it becomes 0."""
     if function.mean is None or function.scale is None:
         return 0.0, 1.0
@@ -148,7 +148,7 @@ def _curve(function: ScoringFunction, feature: int, curve: Curve) -> Node:
     """Return a curve as one tree, its thresholds halved again and again."""
     knots = curve.thresholds if curve.start is None else np.r_[curve.start, curve.thresholds]
     cuts = _thresholds(function, feature, knots, single=False).tolist()
-    origin, scale = _affine(function, feature)
+    origin, scale = affine(function, feature)
     values = curve.values.tolist()
 
     def piece(cell: int) -> Node:

@@ -31,6 +31,8 @@ from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import from_spec, to_spec
 from marginrank.runtime.text import feature_labels
 from marginrank.runtime.threads import thread_count
+from marginrank.scorers.adaptive.query_weights import QueryWeights
+from marginrank.scorers.adaptive.scorer import Adaptive
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scorers.scoring_function import FusedFunction
 from marginrank.solvers.auto import Auto
@@ -47,6 +49,8 @@ ENGINE_KINDS: Final = ("minmax", "rrf")
 _TRIED_KINDS: Final = ("minmax", "percentile", "rrf")
 #: Scorers that ``scorer="auto"`` selects from.
 _SCORERS: Final = ("linear", "additive")
+#: How much harder than weights their dependence on the query is regularized; one is chosen.
+_SHRINKAGES: Final = (1.0, 10.0, 100.0)
 #: With a larger C, curves take long to train and are seldom better.
 _LARGE_C: Final = 1000.0
 
@@ -80,6 +84,8 @@ class Fusion(BaseEstimator):
         scorer: ``linear``; ``additive``: a curve for each run; or ``auto``, which chooses one of the two like C. With
             ``kinds="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
             with 50 thresholds on the scores of each run.
+        adaptive: Whether weights may depend on the query, by the best score that each run gave it (see `Adaptive`).
+            They do only if that is better on held-out queries by more than one standard error.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         Cs: Values of C to choose from. With any scorer but the linear one, values above 1,000 take as long to train as
@@ -92,7 +98,7 @@ class Fusion(BaseEstimator):
 
     Attributes:
         ranker_: The trained `Ranker`.
-        kinds_: The chosen kind of features.
+        kinds_: The chosen kind of features; with weights that depend on the query, ``+best`` follows.
         selection_: All candidates; not available after `load`.
         trained_on_: Number and fingerprint of the training queries.
     """
@@ -110,6 +116,7 @@ class Fusion(BaseEstimator):
         preset: str | None = None,
         bound: Literal["auto", "hinge", "tight"] | Tight | None = None,
         scorer: str | Scorer = "linear",
+        adaptive: bool = False,
         nonnegative: bool = True,
         ranks: bool = False,
         Cs: Sequence[float] = DEFAULT_CS,
@@ -124,6 +131,7 @@ class Fusion(BaseEstimator):
         self.preset = preset
         self.bound = bound
         self.scorer = scorer
+        self.adaptive = adaptive
         self.nonnegative = nonnegative
         self.ranks = ranks
         self.Cs = Cs
@@ -156,6 +164,8 @@ class Fusion(BaseEstimator):
             raise ParameterError(Parameter("kinds"), " is empty; name at least one kind, for example 'rrf'")
         for kind in kinds:
             parse_features(kind)
+        if self.adaptive and (self.scorer != "linear" or self.ranks):
+            raise ParameterError(Parameter("adaptive", True), " goes with scores of runs and the linear scorer")
         scorers = list(_SCORERS) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
         columns = RunScores(train, self.ranks)
@@ -186,7 +196,12 @@ class Fusion(BaseEstimator):
         means = [candidate.mean for candidate in selections[best].candidates]
         if len(means) < len(Cs) and means[-1] == max(means):
             selections[best] = select(*best, all_Cs=True)
-        self.kinds_, self.selection_ = _merge(selections, best, name_scorer=self.scorer == CHOSEN)
+        if self.adaptive:
+            adaptive = {key: select(*key) for key in _adaptive_scorers(best[1], train.n_features)}
+            chosen = self._best(adaptive)
+            selections |= adaptive
+            best = chosen if selections[chosen].best.clearly_better(selections[best].best) else best
+        self.kinds_, self.selection_ = _merge(selections, best, name_scorer=self.adaptive or self.scorer == CHOSEN)
         self.trained_on_ = {
             "queries": len(train),
             "depth": int(columns.counts.max(initial=1.0)),
@@ -198,7 +213,7 @@ class Fusion(BaseEstimator):
 
     def _best(self, selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
         """Return the scorer and the kind of features with the best mean; unless kinds were given, one for engines."""
-        allowed = [key for key in selections if self.kinds is not None or key[1] in ENGINE_KINDS]
+        allowed = [key for key in selections if self.kinds is not None or key[1].removesuffix("+best") in ENGINE_KINDS]
         return max(allowed, key=lambda key: selections[key].best.mean)
 
     @property
@@ -237,12 +252,20 @@ class Fusion(BaseEstimator):
     def weights(self) -> dict[str, float]:
         """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
         check_is_fitted(self)
+        if self.ranker_.form_.kind == "adaptive":
+            raise ValueError("the weights depend on the query; see query_weights(queries)")
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
         kinds = parse_features(self.kinds_)
         runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds), self.ranker_.model_.first_feature)
         names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
         return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
+
+    def query_weights(self, queries: Queries) -> QueryWeights:
+        """Return the weights of runs in each query, if they depend on it; see `Ranker.query_weights`."""
+        check_is_fitted(self)
+        columns = RunScores(self._in_order(queries), self.ranks)
+        return self.ranker_.query_weights(_prepare(columns, self.kinds_, self.ranker_))
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the fusion to a file that `Fusion.load` reads."""
@@ -345,6 +368,13 @@ class Fusion(BaseEstimator):
         )
 
 
+def _adaptive_scorers(kind: str, n_runs: int) -> list[tuple[str | Scorer, str]]:
+    """Return adaptive scorers to try, with their kinds of features: those of a kind, and the best score of each run."""
+    first = n_runs * len(parse_features(kind))
+    context = tuple(range(first, first + n_runs))
+    return [(Adaptive(context, shrinkage), f"{kind}+best") for shrinkage in _SHRINKAGES]
+
+
 def _keeps_missing(ranker: Ranker) -> bool:
     """Return whether the scorer of a ranker takes missing scores."""
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
@@ -370,6 +400,7 @@ def _merge(
     for (scorer, kind), selection in selections.items():
         if (scorer, kind) == best:
             chosen = len(merged) + selection.chosen
-        names = {**({"scorer": str(scorer)} if name_scorer else {}), "features": kind}
+        label = f"adaptive(shrinkage={scorer.shrinkage:g})" if isinstance(scorer, Adaptive) else str(scorer)
+        names = {**({"scorer": label} if name_scorer else {}), "features": kind}
         merged += [replace(one, parameters={**names, **one.parameters}) for one in selection.candidates]
     return best[1], replace(selections[best], candidates=tuple(merged), chosen=chosen)

@@ -167,13 +167,15 @@ class RunScores(RunTable):
 
 
 def fusion_features(queries: Queries, features: str, *, ranks: bool = False, keep_missing: bool = False) -> Queries:
-    """Compute features of pooled runs, all in [0, 1] and larger for better documents.
+    """Compute features of pooled runs, larger for better documents.
 
     - ``minmax``: (s − min) / (max − min) over the documents that the run returned for the query;
     - ``percentile``: the percentile rank among them, above 0;
     - ``rrf``: 61 / (60 + rank);
     - ``borda``: (n − rank + 1) / n, with n documents in the query;
     - ``retrieved``: 1 if the run returned the document;
+    - ``best``: the highest score of the run for the query, which describes the query, not the document; it is the
+      context of `marginrank.Adaptive` weights;
     - ``score``: the score as it is, or minus the rank.
 
     A document that the run did not return has 0, less than the last one that it returned; with ``minmax`` the last one

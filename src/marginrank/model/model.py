@@ -36,6 +36,8 @@ from marginrank.preparation.scaling_formulas import LEARNED
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import take_rows
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_labels, plain
+from marginrank.scorers.adaptive.form import AdaptiveForm
+from marginrank.scorers.adaptive.query_weights import QueryWeights
 from marginrank.scorers.additive.form import AdditiveForm, Shape
 from marginrank.scorers.form import Form
 from marginrank.scorers.scoring_function import ModelArrays, ScoringFunction, check_scores
@@ -241,6 +243,22 @@ class Model:
                 f"a {self.form.kind} model has no curves; train with ", Parameter("scorer", "additive")
             )
         return self.form.shapes(self.theta, self.names)
+
+    def query_weights(self, queries: Queries) -> QueryWeights:
+        """Return the weights of an adaptive model in each query."""
+        if not isinstance(self.form, AdaptiveForm):
+            raise ParameterError(
+                f"the weights of a {self.form.kind} model do not depend on the query; train with ",
+                Parameter("scorer", "adaptive"),
+            )
+        grouped = queries.grouped
+        self.check(grouped)
+        first_rows = grouped.offsets[:-1][np.diff(grouped.offsets) > 0]
+        scaled = self.function.scale_rows(
+            np.asarray(grouped.dense()[first_rows], dtype=np.float64), np.zeros(0, np.int64)
+        )
+        ids = grouped.query_ids[np.diff(grouped.offsets) > 0]
+        return QueryWeights.of(self.form, self.theta, scaled, ids.tolist(), self.names)
 
     def _queries_of(
         self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None

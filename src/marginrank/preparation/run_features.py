@@ -95,6 +95,11 @@ class RunTable:
         return sizes
 
     @cached_property
+    def best(self) -> FloatArray:
+        """Highest score that each run gave to a document of the query; NaN if it returned none."""
+        return self._within(_maxima)
+
+    @cached_property
     def counts(self) -> FloatArray:
         """Number of documents that each run returned for the query."""
         bounds, counts = self._bounds, np.empty(self.scores.shape)
@@ -124,6 +129,15 @@ def _reciprocal(runs: RunTable) -> FloatArray:
     return (RRF_K + 1) / (RRF_K + runs.ranks)
 
 
+def _maxima(scores: AnyArray, offsets: IntArray) -> FloatArray:
+    """Return the maximum of each column over the documents of a query, leaving out NaN.
+
+    >>> _maxima(np.array([[1.0, np.nan], [3.0, np.nan]]), np.array([0, 2])).tolist()
+    [[3.0, nan], [3.0, nan]]
+    """
+    return np.repeat(np.fmax.reduceat(scores, offsets[:-1], axis=0), np.diff(offsets), axis=0)
+
+
 def _borda(runs: RunTable) -> FloatArray:
     return (runs.sizes - runs.computed_ranks + 1) / runs.sizes
 
@@ -136,6 +150,7 @@ KINDS: Final[Mapping[str, Callable[[RunTable], FloatArray]]] = {
     "rrf": _reciprocal,
     "borda": _borda,
     "retrieved": lambda runs: runs.retrieved,
+    "best": lambda runs: runs.best,
 }
 
 
@@ -167,7 +182,7 @@ def parse_features(features: str) -> list[str]:
     ['rrf', 'retrieved']
     >>> parse_features("rank")
     Traceback (most recent call last):
-    ValueError: unknown kind of features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved
+    ValueError: unknown kind of features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved, best
     """
     kinds = [kind.strip().lower() for kind in features.split("+")]
     for kind in kinds:

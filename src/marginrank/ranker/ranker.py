@@ -33,6 +33,7 @@ from marginrank.ranker.input_queries import features_to_score, training_queries,
 from marginrank.ranker.resolution import resolve, resolve_bound, resolve_method
 from marginrank.runtime.option_objects import OptionObject, check_C
 from marginrank.runtime.text import suggest
+from marginrank.scorers.adaptive.query_weights import QueryWeights
 from marginrank.scorers.additive.form import Shape
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Callback, Solver, parse_solver
@@ -473,6 +474,11 @@ class Ranker(FittedAttributes, BaseEstimator):
         """Return the learned curve of each feature of an additive ranker."""
         check_is_fitted(self)
         return self.model_.shapes()
+
+    def query_weights(self, queries: Queries) -> QueryWeights:
+        """Return the weights of an adaptive ranker in each query, and the context that changes them most."""
+        check_is_fitted(self)
+        return self.model_.query_weights(queries)
 
     def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
         """Write the model for another program, such as ``onnx`` or ``solr``; see `Model.export`."""

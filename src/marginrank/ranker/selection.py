@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from marginrank.runtime.text import ResultTable, count, data_frame, plain
+from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
@@ -21,7 +22,10 @@ _DETAILS: Final = {"slack": ("average_slack", ".4g"), "‖w‖": ("norm", ".3g")
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Values of the parameters, and the results with them on the validation queries."""
+    """Values of the parameters, and the results with them on the validation queries.
+
+    ``values`` has the criterion of each validation query, in one order for all candidates of a search.
+    """
 
     parameters: Mapping[str, Any]
     mean: float
@@ -30,6 +34,15 @@ class Candidate:
     average_slack: float
     norm: float
     passes: float
+    values: FloatArray = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    def clearly_better(self, other: Candidate) -> bool:
+        """Return whether the mean is higher by more than one standard error of the difference, query by query."""
+        differences = self.values - other.values
+        differences = differences[~np.isnan(differences)]
+        if len(differences) < 2:
+            return False
+        return bool(differences.mean() > differences.std(ddof=1) / np.sqrt(len(differences)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

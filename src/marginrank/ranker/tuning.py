@@ -542,6 +542,7 @@ def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Trained]) -> Cand
         float(np.mean([solution.risk for solution in solutions])),
         float(np.mean([np.linalg.norm(solution.theta) for solution in solutions])),
         float(np.mean([solution.passes for solution in solutions])),
+        values,
     )
 
 

@@ -1,3 +1,6 @@
+from .adaptive.form import AdaptiveForm as AdaptiveForm
+from .adaptive.query_weights import QueryWeights as QueryWeights
+from .adaptive.scorer import Adaptive as Adaptive
 from .additive.form import AdditiveForm as AdditiveForm
 from .additive.form import Shape as Shape
 from .additive.scorer import Additive as Additive

@@ -24,6 +24,7 @@ NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or a
 #: Modules of the forms of this package, so that reading a model does not load every scorer; others are searched for.
 _MODULES: Final[Mapping[str, str]] = {
     "linear": "linear.form",
+    "adaptive": "adaptive.form",
     "additive": "additive.form",
     "trees": "boosted.form",
     "neural": "neural.form",

@@ -210,6 +210,59 @@ class LinearTerm(Term):
         return contributions
 
 
+def unit_context(z: AnyArray, low: FloatArray, width: FloatArray) -> FloatArray:
+    """Scale context columns to [0, 1]; columns without a width become 0.
+
+    >>> unit_context(np.array([[1.0, 5.0], [9.0, 5.0]]), np.array([0.0, 5.0]), np.array([4.0, 0.0])).tolist()
+    [[0.25, 0.0], [1.0, 0.0]]
+    """
+    scaled = (np.asarray(z, dtype=np.float64) - low) / np.where(width > 0.0, width, 1.0)
+    return np.where(width > 0.0, np.clip(scaled, 0.0, 1.0), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveTerm(Term):
+    """Weights that depend on context columns, as in `marginrank.scorers.adaptive.form.AdaptiveForm`.
+
+    >>> term = AdaptiveTerm(np.array([3.0, 0.0]), np.array([[4.0], [0.0]]), np.array([1]), np.zeros(1), np.ones(1))
+    >>> term.score(np.array([[2.0, 0.0], [2.0, 0.5]])).tolist()               # 3·2, and (3 + 4·½)·2
+    [6.0, 10.0]
+
+    Args:
+        weights: The weight of each feature where all context is 0; 0 for context columns.
+        changes: What 1 of each context column adds to each weight (features × context).
+        context: The context columns.
+        low: Value of each context column that counts as 0.
+        width: Distance from there to the value that counts as 1; 0 for columns without effect.
+    """
+
+    kind: ClassVar[str] = "adaptive"
+    weights: FloatArray
+    changes: FloatArray
+    context: IntArray
+    low: FloatArray
+    width: FloatArray
+
+    def effective_weights(self, X: FloatArray) -> FloatArray:
+        """Return the weight of each feature for each row, as features × documents."""
+        t = np.ascontiguousarray(unit_context(X[:, self.context], self.low, self.width).T)
+        return self.weights[:, None] + np.stack([sum_in_order(change[:, None] * t) for change in self.changes])
+
+    def score(self, X: FloatArray) -> FloatArray:
+        """Return the sum of weight times feature."""
+        return sum_in_order(np.multiply(self.effective_weights(X), X.T, order="C"))
+
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
+        """Return weight times feature, minus the mean of that over the references.
+
+        >>> term = AdaptiveTerm(np.array([3.0, 0.0]), np.array([[4.0], [0.0]]), np.array([1]), np.zeros(1), np.ones(1))
+        >>> term.contributions(np.array([[2.0, 1.0]]), np.array([[2.0, 1.0], [0.0, 1.0]])).tolist()
+        [[7.0, 0.0]]
+        """
+        mean = (self.effective_weights(references) * references.T).mean(axis=1)
+        return np.asarray((self.effective_weights(X) * X.T).T - mean)
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The curve of one feature.

@@ -503,6 +503,7 @@ def test_where_C_has_no_effect_it_is_not_taken(scorer):
     """What the command line says of a scorer is what the estimator does."""
     if scorer in ("boosted", "neural"):
         pytest.importorskip({"boosted": "lightgbm", "neural": "torch"}[scorer])
+    scorer = "adaptive(context=0)" if scorer == "adaptive" else scorer
     method = MethodOptions(scorer=scorer)
     queries = judged(10, 0)
     expected = nullcontext() if method.has_C else pytest.warns(UserWarning, match="has no C")

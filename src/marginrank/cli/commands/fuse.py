@@ -76,6 +76,12 @@ class FuseOptions:
     scorer: Annotated[
         Literal["linear", "additive", "auto"], typer.Option(help="One weight, or one curve, per run; auto tries both.")
     ] = "linear"
+    adaptive: Annotated[
+        bool,
+        typer.Option(
+            "--adaptive", help="Let weights depend on the query, by the best score of each run, if that is better."
+        ),
+    ] = False
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
     ranks: Annotated[bool, typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.")] = False
     policy: Annotated[str, policy_option()] = "standard"
@@ -114,6 +120,7 @@ class FuseOptions:
             preset=self.preset,
             bound=self.bound,
             scorer=self.scorer,
+            adaptive=self.adaptive,
             nonnegative=not self.negative,
             ranks=self.ranks,
             policy=self.policy,

@@ -1,0 +1,1 @@
+"""The adaptive scorer: weights of features that depend on the query."""
