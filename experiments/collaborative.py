@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from marginrank.recommend import Ratings
+from experiments.jester import levels, split
+from marginrank.losses import StructuredLoss, ThresholdHinge
+from marginrank.recommend import Ratings, Recommender
 from marginrank.recommend.factors_kernel import add_factors, add_products
 from marginrank.recommend.ratings import locate
 from marginrank.typing import FloatArray, IntArray
@@ -18,6 +20,41 @@ from marginrank.typing import FloatArray, IntArray
 Scorer: TypeAlias = Callable[[Ratings], FloatArray]
 #: Kinds of models of the package implicit; none where it is not installed.
 IMPLICIT: Final = ("ALS", "BPR") if importlib.util.find_spec("implicit") is not None else ()
+
+#: Le and Smola (2008) have c_i = (i + 1)^−0.25 for collaborative filtering.
+DORM_LOSS: Final = StructuredLoss("ndcg@10", "dorm(shape=power,d=0.25)")
+MMMF: Final = "MMMF"
+DORM_FACTORS: Final = "factorisation by DORM's loss"
+#: Parameters of `Recommender`, and the numbers of ratings that have the weight 1 together, to choose C from.
+FACTORISATIONS: Final[Mapping[str, tuple[Mapping[str, Any], Sequence[float]]]] = {
+    MMMF: (
+        {"loss": ThresholdHinge(), "item_bias": False, "popularity": False, "history": 0},
+        (6.0, 12.0, 24.0, 48.0, 96.0),
+    ),
+    DORM_FACTORS: ({"loss": DORM_LOSS}, (100.0, 300.0, 1000.0, 3000.0, 10000.0)),
+}
+
+
+def factorised(method: str, ratings_per_C: float) -> Callable[[Ratings], Scorer]:
+    """Return the training of a method of `FACTORISATIONS`."""
+    parameters = FACTORISATIONS[method][0]
+    return lambda train: Recommender(**parameters, C=1.0 / ratings_per_C, n_jobs=1).fit(train).predict
+
+
+def rated(table: FloatArray, chosen: list[IntArray], first_user: int) -> Ratings:
+    """Take the chosen items of each user, a row of the table, as ratings on the levels of Jester's scale."""
+    users = np.repeat(np.arange(len(chosen)), [len(items) for items in chosen])
+    items = np.concatenate(chosen)
+    return Ratings.of((users + first_user, items, levels(table[users, items])))
+
+
+def rated_by_others(others: FloatArray, method: str, n: int, first_user: int) -> Ratings:
+    """All ratings of other users; for DORM's loss n of each, as many as the users to test have.
+
+    The hinge of NDCG@10 is nearly flat on long lists, where its minimum is at scores that hardly differ.
+    """
+    every = [np.flatnonzero(~np.isnan(row)) for row in others]
+    return rated(others, split(others, n, seed=2000)[0] if method == DORM_FACTORS else every, first_user)
 
 
 def deal(ratings: Ratings, n: int, more: int, seed: int) -> tuple[Ratings, Ratings]:

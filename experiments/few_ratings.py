@@ -9,7 +9,19 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from experiments.base import Finding, Report, Size, Table, Task
-from experiments.collaborative import IMPLICIT, Scorer, biased_als, deal, implicit, item_mean
+from experiments.collaborative import (
+    DORM_FACTORS,
+    DORM_LOSS,
+    FACTORISATIONS,
+    IMPLICIT,
+    MMMF,
+    Scorer,
+    biased_als,
+    deal,
+    factorised,
+    implicit,
+    item_mean,
+)
 from experiments.dorm import PAPER, advantage
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses import SoftmaxCrossEntropy, SquaredDifferences
@@ -28,7 +40,10 @@ LOSSES: Final = {
     "gains": None,
     "ratings": SquaredDifferences("linear"),
     "softmax": SoftmaxCrossEntropy("exp2", target="share"),
+    "DORM": DORM_LOSS,
 }
+#: DORM's loss of a user is at most about 1, whatever the gains, and takes C as much smaller.
+_DORM_RATINGS: Final = 40.0
 SPACE: Final[Mapping[str, Sequence[Any]]] = {
     "loss": tuple(LOSSES),
     "factors": (8, 16, 32),
@@ -61,8 +76,10 @@ def _drawn(seed: int) -> list[dict[str, Any]]:
 
 def _recommender(train: Ratings, parameters: Parameters) -> Recommender:
     others = {name: value for name, value in parameters.items() if name not in ("loss", "ratings per C")}
-    C = {"C": 1.0 / parameters["ratings per C"]} if "ratings per C" in parameters else {}
-    return Recommender(loss=LOSSES[parameters.get("loss", "gains")], **others, **C, n_jobs=1).fit(train)
+    loss = parameters.get("loss", "gains")
+    unit = _DORM_RATINGS if loss == "DORM" else 1.0
+    C = {"C": 1.0 / (unit * parameters["ratings per C"])} if "ratings per C" in parameters else {}
+    return Recommender(loss=LOSSES[loss], **others, **C, n_jobs=1).fit(train)
 
 
 def _fit(method: str, train: Ratings, parameters: Parameters) -> Scorer:
@@ -72,6 +89,8 @@ def _fit(method: str, train: Ratings, parameters: Parameters) -> Scorer:
         return biased_als(train, **parameters)
     if method.startswith("implicit"):
         return implicit(method.split()[1], train, **parameters)
+    if method in FACTORISATIONS:
+        return factorised(method, parameters["ratings per C"])(train)
     return _recommender(train, parameters).predict
 
 
@@ -88,6 +107,7 @@ def methods(seed: int) -> dict[str, list[dict[str, Any]]]:
         "factorisation, C chosen, no fixed columns but biases": _grid(
             **{"ratings per C": Cs, "history": [0], "popularity": [False]}
         ),
+        **{method: _grid(**{"ratings per C": ratings}) for method, (_, ratings) in FACTORISATIONS.items()},
     }
 
 
@@ -143,7 +163,7 @@ def plan(size: Size, seeds: Sequence[int], neutral: int, calls: tuple[Callable[.
     """Tasks of a data set, given its functions for `trial`, `folded` and `reach`."""
     full = size == "full"
     dealt, counts = (seeds, COUNTS) if full else (seeds[:1], COUNTS[:1])
-    names = list(methods(0)) if full else [MEAN, ALS, CHOSEN, DEFAULT]
+    names = list(methods(0)) if full else [MEAN, ALS, CHOSEN, DEFAULT, *FACTORISATIONS]
     sizes = {"users": None if full else 30, "most": None if full else 2}
     tried, folding, reaching = calls
     tasks = [
@@ -225,6 +245,12 @@ def report(
             verdict, evidence = advantage({one: values[one] for one in (method, MEAN, ALS)}, method)
             claim = f"{method} has a higher NDCG@10 than regression on ratings, for {what} from {n} of a user."
             findings.append(Finding(f"{claim[0].upper()}{claim[1:]}", f"{PAPER}, §5.2", verdict, evidence))
+        if not _seeds(results, n, MMMF):
+            continue
+        rivals = {one: _by_seed(results, n, one, "ndcg@10").mean(axis=0) for one in (DORM_FACTORS, MMMF)}
+        verdict, evidence = advantage(rivals, DORM_FACTORS)
+        claim = f"{DORM_FACTORS} has a higher NDCG@10 than {MMMF}, for {what} from {n} of a user."
+        findings.append(Finding(f"{claim[0].upper()}{claim[1:]}", f"{PAPER}, §5.2 and Table 4", verdict, evidence))
     every = ", ".join(f"{name} ({', '.join(_word(one) for one in values)})" for name, values in SPACE.items())
     return Report(
         [*_tables(results, counts, wanted, neutral), _choices(results, counts), _reach_table(results, counts)],
@@ -236,11 +262,20 @@ def report(
             "the other half; then the halves change places. So no rating that is reported has chosen anything. All "
             "users train together, on N ratings each.",
             f"“{CHOSEN}” chooses among {DRAWS} combinations, drawn for each split, of {every}. “ratings per C” is the "
-            "number of ratings that have the weight 1 together; “gains” is the loss that `Recommender` takes by "
-            f"itself. “{DEFAULT}” is `Recommender()` and chooses nothing.",
+            f"number of ratings that have the weight 1 together, times {_DORM_RATINGS:g} for DORM; “gains” is the loss "
+            f"that `Recommender` takes by itself. “{DEFAULT}” is `Recommender()` and chooses nothing.",
             "The item mean chooses its damping, biases + ALS rank and regularisation. implicit has its own defaults "
             "but for 16 factors, and ratings as confidence: it is made to tell items that users rate from items that "
             "they do not, and not to order what they rate.",
+            f"“{DORM_FACTORS}” is `Recommender` with the hinge of NDCG@10 and c_i = (i + 1)^−0.25, as in the paper, "
+            "and the same fixed columns as the defaults. MMMF is maximum-margin matrix factorisation with the smooth "
+            "hinge of Rennie and Srebro (2005) and without biases: `Recommender(loss=ThresholdHinge(), "
+            "item_bias=False, popularity=False, history=0)`. Both choose C: of "
+            + " and ".join(
+                f"1 / ({', '.join(f'{one:g}' for one in ratings)}) for {method}"
+                for method, (_, ratings) in FACTORISATIONS.items()
+            )
+            + ".",
             "Users folded in are a fifth at a time, by N ratings, into what the other users trained: strong "
             "generalisation. All other rows are weak generalisation.",
             *notes,

@@ -54,10 +54,11 @@ def item_features(ratings: FloatArray, rank: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Users to test on, users to choose parameters by, and features of items that come from neither."""
+    """Users to test on, users to choose parameters by, and features of items that come from others."""
 
     test: FloatArray
     valid: FloatArray
+    others: FloatArray
     items: FloatArray
 
 
@@ -75,8 +76,9 @@ def panel(data: Path, n_users: int, n_input: int, rank: int, least: int) -> Pane
     ratings = table(data)
     busy = np.flatnonzero((~np.isnan(ratings)).sum(axis=1) >= least)
     drawn = np.random.default_rng(2008).permutation(busy)
-    inputs = drawn[2 * n_users : 2 * n_users + n_input]
-    return Panel(ratings[drawn[:n_users]], ratings[drawn[n_users : 2 * n_users]], item_features(ratings[inputs], rank))
+    others = ratings[drawn[2 * n_users : 2 * n_users + n_input]]
+    test, valid = ratings[drawn[:n_users]], ratings[drawn[n_users : 2 * n_users]]
+    return Panel(test, valid, others, item_features(others, rank))
 
 
 def split(ratings: FloatArray, n: int, seed: int) -> tuple[list[IntArray], list[IntArray]]:
