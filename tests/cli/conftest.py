@@ -43,6 +43,7 @@ def prepared(tmp_path_factory):
     write_runs(folder)
     write_ratings(folder)
     write_judged_by_raters(folder)
+    write_clicks_of_products(folder)
     return folder
 
 
@@ -83,6 +84,34 @@ def write_judged_by_raters(folder):
         for rater, change in (("ann", 0), ("bob", int(rng.random() < 0.3))):
             lines.append(f"{document // 5 + 1},doc{document},{rater},{abs(grade - change)}")
     (folder / "raters.csv").write_text("\n".join(lines) + "\n")
+
+
+def write_clicks_of_products(folder):
+    """Products, a log of 2,000 sessions on rankings by price or stars, and one of 300 interleaved sessions."""
+    rng = np.random.default_rng(6)
+    quality = rng.random(200)
+    scores = {"price": quality + rng.normal(0, 0.5, 200), "stars": quality + rng.normal(0, 0.3, 200)}
+    lines = [f"p{row:03d},{scores['price'][row]:.4f},{scores['stars'][row]:.4f}" for row in range(200)]
+    (folder / "products.csv").write_text("\n".join(["document_id,price,stars", *lines]) + "\n")
+    logs = {"clicks": ["query,doc_id,position,clicked,impression_id,system"]}
+    logs["interleaved"] = [logs["clicks"][0].replace("system", "team")]
+    for session in range(2300):
+        query = int(rng.integers(20))
+        ranked = {
+            name: (10 * query + np.argsort(-column[10 * query :][:10])).tolist() for name, column in scores.items()
+        }
+        teams = dict.fromkeys(ranked[name := list(scores)[session % 2]][:6], name)
+        if session >= 2000:
+            teams = {}
+            while len(teams) < 6:
+                for name in rng.permutation(list(scores)).tolist():
+                    teams[next(row for row in ranked[name] if row not in teams)] = name
+        for place, (row, team) in enumerate(teams.items(), 1):
+            clicked = int(rng.random() < quality[row] / place)
+            line = f"q{query},p{row:03d},{place},{clicked},{session},{team}"
+            logs["interleaved" if session >= 2000 else "clicks"].append(line)
+    for name, rows in logs.items():
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ ROOT = Path(marginrank.__file__).parent
 #: Rooms whose errors commands can meet.
 ROOMS = (
     *("data", "preparation", "measures", "evaluation", "losses", "scorers", "solvers", "training", "methods", "model"),
-    *("ranker", "fusion", "recommend", "reporting", "runtime", "export"),
+    *("ranker", "fusion", "recommend", "reporting", "runtime", "export", "clicks"),
 )
 MODULES = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
 GROUP = typer.main.get_command(app)
@@ -113,7 +113,8 @@ def test_parameters_of_messages_have_options():
             assert not place or "--preset" not in words_of(command), written
         else:
             assert written == f"the {name.replace('_', ' ')} tight"
-    for name in named - {"X"}:
+    # Arguments of simulated users, and of corrections that are read from files.
+    for name in named - {"X", "systems", "curve", "trust"}:
         assert any(write_option(Parameter(name, True), options_of(one)).startswith("-") for one in COMMANDS), name
 
 

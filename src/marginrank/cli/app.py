@@ -146,7 +146,10 @@ def _options_by_parameter(context: Any) -> dict[str, OptionName]:
 
 def _option_names(command: Any, name: str | None = None) -> dict[str, OptionName]:
     options = [option for option in command.params if isinstance(option, TyperOption)]
-    return {option.name: OptionName(max(option.opts, key=len), name) for option in options}
+    return {
+        option.name: OptionName(max(option.opts, key=len), name, next(iter(option.secondary_opts), None))
+        for option in options
+    }
 
 
 def _in_options(message: BaseException | str, options: Mapping[str, OptionName]) -> str:

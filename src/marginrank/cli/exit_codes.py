@@ -83,6 +83,8 @@ class OptionName:
 
     words: str
     command: str | None = None
+    #: For a flag that is on by default, the one that turns it off.
+    off: str | None = None
 
 
 def write_option(parameter: Parameter, options: Mapping[str, OptionName]) -> str:
@@ -107,6 +109,8 @@ def write_option(parameter: Parameter, options: Mapping[str, OptionName]) -> str
     option = options.get(name) or options.get(_RENAMED.get(name, name))
     if option is None:
         return f"the {_with_values(name.replace('_', ' '), values)}"
+    if values and values[0] is False and option.off is not None:
+        option, values = OptionName(option.off, option.command), ()
     place = "" if option.command is None else f" (of marginrank {option.command})"
     return f"{_with_values(option.words, values)}{place}"
 

@@ -213,7 +213,7 @@ def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequenc
         raise error.at(path) from error
 
 
-def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
+def _read_system(path: Path, judged: Queries | Qrels | None) -> FloatArray | Run:
     """Read scores, a TREC run, or a table that `marginrank rank` wrote, whichever the file holds.
 
     A file of scores has one for each row of the judged file.
@@ -237,7 +237,26 @@ def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
         raise error.at(path) from error
 
 
-def _check_length(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
+def read_rankings(a: Path, b: Path) -> dict[str, tuple[list[str], list[str]]]:
+    """Read two rankings of the same queries: documents of each query, best first."""
+    from marginrank.data.formats.trec import Run, trec_order  # noqa: PLC0415
+
+    lists: list[dict[str, list[str]]] = []
+    for path in (a, b):
+        run = _read_system(path, None)
+        if not isinstance(run, Run):
+            raise DataError("these are scores; give a TREC run, or a table written by `marginrank rank`", path=path)
+        order = trec_order(run.offsets, run.scores, run.document_ids)
+        names, topics = run.document_ids[order].tolist(), run.topics.tolist()
+        bounds = run.offsets.tolist()
+        lists.append({str(t): names[bounds[at] : bounds[at + 1]] for at, t in enumerate(topics)})
+    shared = [query for query in lists[0] if query in lists[1]]
+    if not shared:
+        raise DataError(f"no query of {a.name} is in this ranking; do the files belong together?", path=b)
+    return {query: (lists[0][query], lists[1][query]) for query in shared}
+
+
+def _check_length(scores: FloatArray, judged: Queries | Qrels | None) -> FloatArray:
     from marginrank.data.arrays import expect_length  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -173,11 +173,12 @@ def fit(
     checkpointing: CheckpointOptions,
     grid: Mapping[str, Sequence[Any]] | None = None,
     client: Any = None,
+    read: Callable[[Sequence[Path]], AnyQueries] | None = None,
 ) -> FitOutcome:
     """Train for one C or, without it, for a path of C of which the best on other queries is kept.
 
     A method without C is trained once, and validation queries say when to stop. With a client of a cluster, its workers
-    read the files and train.
+    read the files and train. Files that are not judged queries have their own function to read them.
     """
     check_inputs([*data, *tuning.valid])
     method.check()
@@ -185,8 +186,9 @@ def fit(
     chosen = _is_chosen(C, tuning, method, grid)
     _check_usage(C, tuning, method, chosen=chosen)
     progress.say("reading data")
-    queries = _read(data, method, reading, client)
-    valid = _read(tuning.valid, method, reading, client) if tuning.valid else None
+    read = read or (lambda paths: _read(paths, method, reading, client))
+    queries = read(data)
+    valid = read(tuning.valid) if tuning.valid else None
     if not method.takes_sparse:
         queries, valid = dense(queries), None if valid is None else dense(valid)
     _check_alike(queries, valid, tuning.valid)

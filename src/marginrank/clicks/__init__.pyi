@@ -4,6 +4,7 @@ from .click_evaluation import click_interval as click_interval
 from .click_evaluation import compare_clicks as compare_clicks
 from .click_evaluation import evaluate_clicks as evaluate_clicks
 from .click_files import read_clicks as read_clicks
+from .click_files import write_clicks as write_clicks
 from .click_log import ClickLog as ClickLog
 from .interleaving import Interleaved as Interleaved
 from .interleaving import Preference as Preference

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ from marginrank.data.arrays import Missing
 from marginrank.data.column_roles import DOCUMENT_COLUMNS, QUERY_COLUMNS, RowError
 from marginrank.data.formats.text_files import line_blocks, open_binary, plain_suffix
 from marginrank.data.frames import open_frame
-from marginrank.data.text_arrays import id_array
+from marginrank.data.text_arrays import as_text, id_array
 from marginrank.errors import DataError, Parameter
 from marginrank.runtime.files import no_such_file
 from marginrank.runtime.text import did_you_mean
@@ -27,7 +27,7 @@ _USUAL: Final = {
     "position": ("position", "rank", "pos", "ordinal"),
     "clicked": ("clicked", "click", "isclick", "isclicked"),
     "impression": ("impressionid", "impression", "serpid", "sessionid"),
-    "system": ("system", "ranker", "bucket", "variant", "arm"),
+    "system": ("system", "ranker", "bucket", "variant", "arm", "team"),
     "weight": ("weight",),
     "propensity": ("propensity",),
     "time": ("time", "timestamp"),
@@ -106,13 +106,80 @@ def read_clicks(
         raise error if path is None else error.at(path) from None
 
 
+def write_clicks(path: str | Path, log: ClickLog) -> None:
+    """Write a log of events as CSV, TSV or Parquet, as `read_clicks` reads it; without features.
+
+    Args:
+        path: The file, of which the suffix says the format.
+        log: The log; one that was added up has no events to write.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv, parquet  # noqa: PLC0415
+
+    if not log.is_of_events:
+        raise DataError("the log was added up, and events are written; write it before that")
+    columns: dict[str, Any] = {
+        "query": as_text(log.documents.query_ids)[log.query],
+        "document": log.document_ids,
+        "position": log.position,
+        "clicked": log.clicked.astype(np.int8),
+    }
+    if log.impression is not None:
+        columns["impression"] = log.impression
+    if log.system is not None:
+        columns["system"] = np.asarray(log.system_names)[log.system]
+    if np.any(log.shown != 1):
+        columns["weight"] = log.shown
+    columns |= {name: getattr(log, name) for name in ("propensity", "time") if getattr(log, name) is not None}
+    table, suffix = pa.table(columns), Path(path).suffix
+    if suffix in (".parquet", ".pq"):
+        parquet.write_table(table, path)
+    elif suffix in (".csv", ".tsv"):
+        options = csv.WriteOptions(delimiter="\t" if suffix == ".tsv" else ",", quoting_style="needed")
+        csv.write_csv(table, path, write_options=options)
+    else:
+        raise DataError("a click log is written as .csv, .tsv or .parquet; choose one of them", path=path)
+
+
+def read_table(path: str | Path, ids: Collection[str]) -> Any:
+    """Read a file of any table as an Arrow table; ids stay text.
+
+    Args:
+        path: A file ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet``.
+        ids: Columns of ids, beside those with usual names.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
+    path = Path(path)
+    try:
+        if plain_suffix(path) not in (".csv", ".tsv"):
+            return pa.concat_tables(_blocks(path, path, {}))
+        parse = csv.ParseOptions(delimiter="\t" if plain_suffix(path) == ".tsv" else ",", newlines_in_values=True)
+        with open_binary(path) as file:
+            names = csv.open_csv(file, parse_options=parse).schema.names
+        usual = {word for role in ("query", "document") for word in _USUAL[role]}
+        texts = {name: pa.string() for name in names if name in ids or _spelled(name) in usual}
+        with open_binary(path) as file:
+            return csv.read_csv(file, parse_options=parse, convert_options=csv.ConvertOptions(column_types=texts))
+    except pa.ArrowException as error:
+        raise DataError(f"this cannot be read as a table ({error}); check it, or write it again", path=path) from None
+    except DataError as error:
+        raise error.at(path) from None
+
+
+def _spelled(name: str) -> str:
+    """Return a name in lower case without blanks, hyphens and underscores."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
 def choose_click_columns(names: Sequence[str], given: Mapping[str, str | None]) -> dict[str, str]:
     """Return the columns to read by role.
 
     >>> choose_click_columns(["Query", "doc_id", "rank", "click"], {})
     {'query': 'Query', 'document': 'doc_id', 'position': 'rank', 'clicked': 'click'}
     """
-    spelled = {re.sub(r"[\s_-]", "", name).lower(): name for name in reversed(names)}
+    spelled = {_spelled(name): name for name in reversed(names)}
     chosen = {}
     for role, usual in _USUAL.items():
         name = given.get(role) or next((spelled[word] for word in usual if word in spelled), None)

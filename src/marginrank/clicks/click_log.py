@@ -271,8 +271,8 @@ class ClickLog:
         """Return the same log with the features of another table.
 
         Args:
-            table: `Queries` with document ids, or a frame. A frame without a column of query ids is joined by document
-                only, everything else by query and document.
+            table: `Queries` with document ids, a frame, or a file with one. A frame without a column of query ids is
+                joined by document only, everything else by query and document.
             unknown: Whether shown documents that the table does not have are an error, or left out of the log.
             columns: Names of the columns of a frame, as in `marginrank.from_frame`.
         """

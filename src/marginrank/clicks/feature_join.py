@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import narwhals as nw
@@ -15,8 +16,8 @@ from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter
 from marginrank.typing import AnyArray, IntArray
 
-#: Stands for the query ids of a table that has documents only.
-_ANY_QUERY: Final = "any query"
+#: Column of query ids that is added to a table of documents.
+_ANY_QUERY: Final = "qid"
 
 
 def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) -> tuple[Queries, IntArray]:
@@ -37,6 +38,13 @@ def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) ->
 def _as_queries(table: Any, columns: Mapping[str, Any]) -> tuple[Queries, bool]:
     if isinstance(table, Queries):
         return table, True
+    if isinstance(table, str | Path):
+        from marginrank.clicks.click_files import read_table  # noqa: PLC0415
+
+        try:
+            return _as_queries(read_table(table, [name for name in columns.values() if isinstance(name, str)]), columns)
+        except DataError as error:
+            raise error.at(table) from None
     frame = open_frame(table)
     if columns.get("qid") is not None or any(is_query_name(name) for name in frame.columns):
         return from_frame(table, **columns), True

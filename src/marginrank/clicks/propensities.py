@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,9 +132,35 @@ class Propensities:
             "propensities": self.values.tolist(),
             "intervals": None if self.interval is None else np.transpose(self.interval).tolist(),
             "clip": self.clip,
+            "trust": None if self.trust is None else [ends.tolist() for ends in self.trust],
             "clipping_bias": self.clipping_bias.tolist(),
             "assumes": self.assumes,
         }
+
+    @classmethod
+    def read(cls, path: str | Path) -> Propensities:
+        """Read propensities from a JSON file with what `to_dict` returns: that of ``marginrank clicks propensities``.
+
+        Only ``propensities`` is needed.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            values = np.asarray(content["propensities"], dtype=np.float64)
+            ends = content.get("intervals")
+            interval = None if ends is None else np.asarray(ends, dtype=np.float64).T
+            trust = content.get("trust")
+            return cls(
+                values,
+                float(content.get("clip", 0.0)),
+                None if trust is None else (np.asarray(trust[0]), np.asarray(trust[1])),
+                None if interval is None else (interval[0], interval[1]),
+                str(content.get("assumes", "given")),
+            )
+        except DataError as error:
+            raise error.at(path) from None
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            advice = 'this has no propensities; write {"propensities": [1.0, 0.6, ...]}, or estimate them'
+            raise DataError(advice, path=path) from None
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Plot the curve with its intervals; needs matplotlib."""

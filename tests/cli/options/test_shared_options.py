@@ -13,6 +13,17 @@ from typer.core import TyperOption
 
 from marginrank import Ranker, Recommender, evaluate, tune
 from marginrank.cli.app import COMMANDS, app
+from marginrank.clicks import (
+    ClickLog,
+    PositionUser,
+    compare_clicks,
+    compare_interleaved,
+    estimate_propensities,
+    interleave,
+    read_clicks,
+    read_ubi,
+    simulate_clicks,
+)
 from marginrank.fusion import Fusion
 from marginrank.methods.presets import DEFAULT
 from marginrank.scorers.additive.scorer import Additive
@@ -26,6 +37,8 @@ OF_EACH_COMMAND = {
     "--out",
     "--plot",
     "--k",
+    "--depth",
+    "--method",
     "--top",
     "--baseline",
     "--measure",
@@ -74,6 +87,16 @@ def parameters(callable_or_class):
         ("tune", ("folds", "policy", "rule", "criterion"), tune),
         ("evaluate", ("policy", "depth", "missing_topics"), evaluate),
         ("fuse", ("measure", "scorer", "preset", "ranks", "policy", "n_jobs"), Fusion),
+        ("clicks propensities", ("method", "clip", "confidence", "resamples", "random_state"), estimate_propensities),
+        ("clicks propensities", ("positions_from", "merge", "aggregate"), read_clicks),
+        ("clicks propensities", ("application", "impressions", "unmatched"), read_ubi),
+        ("clicks evaluate", ("measure", "estimator", "baseline"), compare_clicks),
+        ("clicks train", ("unknown",), ClickLog.with_features),
+        ("clicks train", ("negative",), ClickLog.to_queries),
+        ("clicks interleave", ("method", "k"), interleave),
+        ("clicks preference", ("confidence", "rankings"), compare_interleaved),
+        ("clicks simulate", ("depth", "random_state"), simulate_clicks),
+        ("clicks simulate", ("eta", "relevant", "irrelevant"), PositionUser),
         ("recommend", ("factors", "history", "shift", "max_iter", "random_state", "negatives", "C"), Recommender),
     ],
 )

@@ -1,0 +1,7 @@
+"""``marginrank clicks``: from a search log to a ranking. One module per command."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HELP: Final = "Train and evaluate rankers from a search log, with the position bias of clicks taken out."
