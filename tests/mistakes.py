@@ -121,12 +121,12 @@ IN_PYTHON: Sequence[InPython] = (
         DATA,
         ("y holds 'good'", "map labels to grades"),
     ),
-    InPython("negative grades", lambda d: d.fit(d.X, d.y - 1, qid=d.qid), DATA, ("y[", "is -1", "y - y.min()")),
+    InPython("negative grades", lambda d: d.fit(d.X, d.y - 2, qid=d.qid), DATA, ("y[", "is -2", "y - y.min()")),
     InPython(
         "grades that are missing",
-        lambda d: d.fit(d.X, np.where(d.y, d.y, np.nan), qid=d.qid),
+        lambda d: d.fit(d.X, np.full(len(d.y), np.nan), qid=d.qid),
         DATA,
-        ("is nan", "drop the rows without a judgement"),
+        ("no document is judged", "give some grades"),
     ),
     InPython(
         "a text column",
@@ -492,7 +492,7 @@ def _fill(folder: Path) -> None:
     (folder / "gaps.txt").write_text("1 qid:1 1:NULL 2:2\n0 qid:1 1:3 2:4\n")
     (folder / "judged.xlsx").write_bytes(b"PK\x03\x04")
     (folder / "torn.txt").write_text("1 qid:1 1:1\n0 qid:2 1:3\n0 qid:1 1:0\n")
-    (folder / "negative.txt").write_text("-1 qid:1 1:1\n0 qid:1 1:3\n")
+    (folder / "negative.txt").write_text("-2 qid:1 1:1\n0 qid:1 1:3\n")
     (folder / "short.txt").write_text("0.5\n0.25\n")
 
 

@@ -117,7 +117,7 @@ def test_ids_that_are_missing_or_have_merged_are_refused(qid: Any, message: str)
         (pd.Series(["1", "2"]), "y holds text, not numbers"),
         (np.array([1, "2"], dtype=object), "y holds text, not numbers"),
         ([1 + 2j, 0], "y holds complex numbers, not numbers"),
-        (np.ma.array([1, 2], mask=[False, True]), r"y\[1\] is nan; grades must be finite"),
+        (np.array([1.0, np.inf]), r"y\[1\] is inf; grades must be finite"),
     ],
 )
 def test_what_is_no_grade_is_refused(y: Any, message: str) -> None:

@@ -135,9 +135,9 @@ def test_a_feature_too_large_for_float32_is_refused(frame: Callable[[dict[str, A
         from_frame(table, dtype=np.float32)
 
 
-def test_a_row_without_a_grade_is_refused(frame: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(DataError, match=r"^row 1 of column 'y' has no value; drop the rows without"):
-        from_frame(frame({"qid": [1, 2], "y": [0, None], "a": [0.5, 1.0]}))
+def test_a_row_without_a_grade_is_unjudged(frame: Callable[[dict[str, Any]], Any]) -> None:
+    queries = from_frame(frame({"qid": [1, 2, 2], "y": [0, None, -1], "a": [0.5, 1.0, 2.0]}))
+    np.testing.assert_array_equal(queries.grades, [0, np.nan, np.nan])
 
 
 @pytest.mark.parametrize("ids", [[1, None], ["a", None]], ids=["numbers", "text"])

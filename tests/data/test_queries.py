@@ -222,17 +222,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "y too short": ({"y": [1, 2], "group": [3]}, "y has 2 entries for 3 rows of X; it needs one per row of X"),
     "y a number": ({"y": 1.0, "group": [3]}, "y has 0 dimensions, not 1; give one grade per document"),
     "y a table": ({"y": [[1], [2], [3]], "group": [3]}, "y has 2 dimensions, not 1; give one grade per document"),
-    "NaN grade": (
-        {"y": [0, np.nan, 1], "group": [3]},
-        "y[1] is nan; grades must be finite; drop the rows without a judgement",
-    ),
     "infinite grade": (
         {"y": [0, 1, np.inf], "group": [3]},
-        "y[2] is inf; grades must be finite; drop the rows without a judgement",
+        "y[2] is inf; grades must be finite; NaN, -1 and an empty cell mean unjudged",
     ),
     "negative grade": (
-        {"y": [0, -1, 1], "group": [3]},
-        "y[1] is -1; grades must not be negative; shift them, for example y - y.min()",
+        {"y": [0, -2, 1], "group": [3]},
+        "y[1] is -2; grades must not be negative, and only -1 means unjudged; shift them: y - y.min()",
     ),
     "X a list": ({"X": [1.0, 2.0, 3.0], "group": [3]}, "X has 1 dimensions, not 2 (documents × features)"),
     "NaN feature": (

@@ -195,8 +195,8 @@ def test_whole_numbers_in_csv_are_ids_unless_one_is_not(tmp_path: Path) -> None:
 def test_names_that_come_up_late(tmp_path: Path) -> None:
     early = "".join(f'{{"query": {q}, "x": {q}}}\n' for q in range(500))
     (tmp_path / "a.jsonl").write_text(early + '{"y": 2, "query": 7, "z": 1.5}\n')
-    with pytest.raises(DataError, match=r"a.jsonl:1: column 'y' has no value; drop the rows without a judgement"):
-        convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
+    graded = convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
+    assert (graded.n_unjudged, graded.grades[-1]) == (500, 2.0)
     (tmp_path / "a.jsonl").write_text(early + '{"query": 7, "x": 0, "z": 1.5}\n')
     with pytest.raises(DataError, match=r"a.jsonl:1: column 'z' has no value; choose what it becomes"):
         convert(tmp_path / "a.jsonl", tmp_path / "a.queries")
@@ -216,7 +216,7 @@ def test_names_that_come_up_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ("7,,d,1", "column 'label' has no value; drop"),
+        ("7,-3,d,1", "column 'label' is -3; grades must not be negative"),
         ("7,1,d,", "column 'x' has no value; choose"),
         ("7,1,d,+1.5", None),
         ("7,1,d,1e999", "column 'x' is inf; replace it"),

@@ -77,10 +77,9 @@ def test_dicts_are_compared_fused_and_reported(tmp_path):
         ({"q1": ["a", "b"]}, "query 'q1' has a list, not a dict; give {query: {document: grade}}"),
         ({"q1": {"a": "good"}}, "query 'q1', document 'a': the grade is 'good'; give a number"),
         ({"q1": {"a": "2"}}, "query 'q1', document 'a': the grade is '2'; give a number"),
-        ({"q1": {"a": None}}, "query 'q1', document 'a': the grade is None; give a number"),
         (
-            {"q1": {"a": float("nan")}},
-            "query 'q1', document 'a': the grade is nan; leave the document out, or give a finite number",
+            {"q1": {"a": float("inf")}},
+            "query 'q1', document 'a': the grade is inf; leave the document out, or give a finite number",
         ),
         ({}, "there are no queries in this dict; give {query: {document: grade}}"),
         ({"7": {"a": 1}, 7: {"a": 1}}, "two queries have the same name, as text and as a number; keep one"),
@@ -103,9 +102,13 @@ def test_a_dict_needs_judgements():
         evaluate([1, 0], RUN, qid=[1, 1])
 
 
-def test_negative_grades_are_not_relevant():
-    assert Qrels.from_dict({"q": {"spam": -2, "a": 1}}).grades.tolist() == [0, 1]
-    assert evaluate({"q": {"spam": -2, "a": 1}}, {"q": {"spam": 1.0}}, "judged@1").mean["judged@1"] == 1
+@pytest.mark.parametrize("grade", [-1, -2, None, float("nan")])
+def test_documents_without_a_grade_are_unjudged(grade):
+    judged = {"q": {"spam": grade, "a": 1}}
+    np.testing.assert_array_equal(Qrels.from_dict(judged).grades, [np.nan, 1])
+    result = evaluate(judged, {"q": {"spam": 2.0, "a": 1.0}}, ["judged@1", "rr"])
+    assert result.mean == {"judged@1": 0.0, "rr": 0.5}
+    assert evaluate(judged, {"q": {"spam": 2.0, "a": 1.0}}, "rr", unjudged="skip").mean["rr"] == 1.0
 
 
 # --- judged@k

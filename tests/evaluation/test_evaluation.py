@@ -264,7 +264,7 @@ def test_arrays_are_grouped_by_query():
         (lambda: evaluate([1, 0], qrels_and_run()[1], qid=[1, 1]), TypeError, "with qid or group"),
         (lambda: evaluate(qrels_and_run()[0], [1.0], qid=[1]), TypeError, "leave out qid and group"),
         (lambda: evaluate([1, 0], [1.0], qid=[1, 1]), DataError, "scores have shape \\(1,\\) for 2 documents"),
-        (lambda: evaluate([1, -1], [1.0, 2.0], qid=[1, 1]), DataError, r"y\[1\] is -1"),
+        (lambda: evaluate([1, -2], [1.0, 2.0], qid=[1, 1]), DataError, r"y\[1\] is -2"),
         # Row 2 is stored second, next to the other document of its query.
         (
             lambda: evaluate([1, 0, 1], [1.0, 2.0, np.nan], qid=["b", "a", "b"]),

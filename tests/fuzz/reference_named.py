@@ -154,7 +154,9 @@ def _json_number(value: Any) -> float:
 
 
 def _graded(number: float) -> float:
-    if not math.isfinite(number) or number < 0:
+    if number == -1:
+        return math.nan
+    if math.isinf(number) or number < 0:
         raise RefusedError
     return number
 

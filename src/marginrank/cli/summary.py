@@ -49,8 +49,9 @@ def sizes_line(queries: AnyQueries) -> str:
     grades = "no grades"
     if queries.has_grades and queries.n_documents:
         given = queries.grades
-        least, greatest = (min(given), max(given)) if isinstance(given, dict) else (given.min(), given.max())
-        grades = f"grades {least:g} to {greatest:g}"
+        known = list(given) if isinstance(given, dict) else given[given >= 0]
+        grades = f"grades {min(known):g} to {max(known):g}" if len(known) else "no grades"
+        grades += f", {queries.n_unjudged:,} unjudged" if queries.n_unjudged else ""
     return ", ".join([*sizes, grades])
 
 
@@ -122,7 +123,7 @@ def health_lines(health: Health, measure: str) -> list[str]:
     ]
 
 
-def unjudged_line(unjudged: Mapping[str, Unjudged]) -> str:
+def unjudged_line(unjudged: Mapping[str, Unjudged], rule: str = "irrelevant") -> str:
     r"""Name the systems that return documents without a judgement; nothing where there are none.
 
     >>> from marginrank.evaluation.evaluation import Unjudged
@@ -134,7 +135,8 @@ def unjudged_line(unjudged: Mapping[str, Unjudged]) -> str:
         for name, one in unjudged.items()
         if one.documents
     ]
-    return f"\nunjudged, and counted as not relevant: {', '.join(named)}" if named else ""
+    counted = "counted as not relevant" if rule == "irrelevant" else "left out"
+    return f"\nunjudged, and {counted}: {', '.join(named)}" if named else ""
 
 
 def weights_text(model: Model, most: int) -> str:

@@ -53,6 +53,7 @@ def evaluate_systems(
         "policy": judging.policy,
         "depth": judging.depth,
         "missing_topics": judging.missing_topics,
+        "unjudged": judging.unjudged_rule,
         "by": read_segments(judged, by, reading),
     }
     results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}

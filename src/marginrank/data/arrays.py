@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from marginrank.data.grouping import exact_ids
 from marginrank.data.text_arrays import label_array
+from marginrank.data.unjudged import UNJUDGED_GRADES, with_nan
 from marginrank.data.validation import FEATURE_TYPES, check_csr
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.lazy_imports import sp
@@ -74,12 +75,13 @@ def _as_floats(X: Any) -> Any:
 
 
 def as_grades(y: npt.ArrayLike) -> FloatArray:
-    """Check grades: one finite number per document, none below 0."""
+    """Check grades: one number per document, none below 0; NaN and −1 mean unjudged, and become NaN."""
     grades = as_numbers("y", y, "map labels to grades, for example {'bad': 0, 'good': 1}")
     if grades.ndim != 1:
         raise DataError(f"y has {grades.ndim} dimensions, not 1; give one grade per document")
-    _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
-    _refuse(grades, grades < 0, "y", "grades must not be negative; shift them, for example y - y.min()")
+    grades = with_nan(grades)
+    _refuse(grades, np.isinf(grades), "y", f"grades must be finite; {UNJUDGED_GRADES}")
+    _refuse(grades, grades < 0, "y", "grades must not be negative, and only -1 means unjudged; shift them: y - y.min()")
     return grades
 
 

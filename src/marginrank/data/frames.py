@@ -35,6 +35,7 @@ from marginrank.data.column_roles import (
 from marginrank.data.queries import Queries
 from marginrank.data.table_builder import RowBlock, TableOptions
 from marginrank.data.text_arrays import as_text
+from marginrank.data.unjudged import UNJUDGED_GRADES, with_nan
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.typing import FloatArray
 
@@ -220,12 +221,11 @@ def _weights(column: nw.Series[Any]) -> FloatArray:
 
 
 def check_grades(name: str, grades: FloatArray) -> FloatArray:
-    """Refuse grades that are missing, infinite or negative."""
-    if np.isnan(grades).any():
-        raise RowError(int(np.argmax(np.isnan(grades))), name, "has no value; drop the rows without a judgement")
+    """Return grades with NaN for unjudged documents; refuse infinite and negative ones."""
+    grades = with_nan(grades)
     for bad, rule in (
-        (~np.isfinite(grades), "grades must be finite"),
-        (grades < 0, "grades must not be negative; shift them"),
+        (np.isinf(grades), f"grades must be finite; {UNJUDGED_GRADES}"),
+        (grades < 0, "grades must not be negative, and only -1 means unjudged; shift them"),
     ):
         if bad.any():
             at = int(np.argmax(bad))

@@ -18,6 +18,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import NOT_JUDGED, Queries
 from marginrank.data.statistics import FeatureStatistics, columns_of
 from marginrank.data.text_arrays import as_text
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import DataError, Parameter
 from marginrank.runtime.files import atomic_path
 from marginrank.runtime.text import count, feature_labels, feature_named, query_named
@@ -169,6 +170,8 @@ class PartitionSummary:
     dtype: str
     #: How many documents have each grade; empty if there are too many grades to count.
     grades: Mapping[float, int]
+    #: How many documents are unjudged.
+    unjudged: int
     #: Least and greatest value of each feature, and how many are missing.
     least: FloatArray
     greatest: FloatArray
@@ -180,7 +183,8 @@ class PartitionSummary:
     def of(cls, queries: Queries, n_jobs: int | None = None) -> PartitionSummary:
         """Look at all documents of a partition once."""
         grades = queries.grades if queries.has_grades else np.zeros(0)
-        values, counts = np.unique(grades + 0.0, return_counts=True)
+        known = ~np.isnan(grades)
+        values, counts = np.unique(grades[known] + 0.0, return_counts=True)
         columns: FeatureStatistics = columns_of(queries.X, n_jobs)
         return cls(
             len(queries),
@@ -192,6 +196,7 @@ class PartitionSummary:
             queries.is_sparse,
             str(queries.X.dtype),
             dict(zip(values.tolist(), counts.tolist(), strict=True)) if len(values) <= _MOST_GRADES else {},
+            int(np.count_nonzero(~known)),
             np.asarray(columns.least, dtype=np.float64),
             np.asarray(columns.greatest, dtype=np.float64),
             columns.missing,
@@ -305,6 +310,15 @@ class PartitionedQueries:
         return dict(sorted(counts.items()))
 
     @property
+    def n_unjudged(self) -> int:
+        """Number of documents without a grade, if others have one."""
+        return sum(part.unjudged for part in self.facts)
+
+    def with_unjudged(self, rule: UnjudgedRule) -> PartitionedQueries:
+        """Return the queries with unjudged documents left out or irrelevant; these queries, if there are none."""
+        return self.derive(_with_unjudged, rule) if self.n_unjudged else self
+
+    @property
     def ranges(self) -> tuple[FloatArray, FloatArray]:
         """Least and greatest value of each feature."""
         return np.fmin.reduce([part.least for part in self.facts]), np.fmax.reduce(
@@ -363,6 +377,10 @@ def in_memory(queries: AnyQueries, what: str) -> Queries:
     if isinstance(queries, Queries):
         return queries
     raise DataError(f"{what} is not trained on partitions; give queries in the memory of this process")
+
+
+def _with_unjudged(queries: Queries, rule: UnjudgedRule) -> Queries:
+    return queries.with_unjudged(rule)
 
 
 def _grouped(queries: Queries) -> Queries:

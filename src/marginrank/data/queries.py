@@ -31,6 +31,7 @@ from marginrank.data.grouping import (
     stack_orders,
 )
 from marginrank.data.text_arrays import as_text
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.data.validation import check_queries, warn_if_repeated
 from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.lazy_imports import sp
@@ -38,7 +39,7 @@ from marginrank.runtime.mapped_arrays import blocks, take_rows
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import count, did_you_mean, feature_labels, feature_named, listed, query_named
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
+from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray, KeyArray
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -75,7 +76,7 @@ class Queries:
     """
 
     X: Features
-    #: A grade for each document, None if nobody judged them; `grades` reads them.
+    #: A grade for each document, NaN if it is unjudged; None if all are. `grades` reads them.
     judgements: FloatArray | None
     #: Start of each query among the rows grouped by query, and the number of rows.
     query_offsets: IntArray
@@ -120,7 +121,8 @@ class Queries:
         Args:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
                 everything else becomes float64.
-            y: Grades, finite and not negative, whole or real; None for documents to rank, which nobody judged.
+            y: Grades, finite and not negative, whole or real; NaN or −1 for documents that nobody judged, and None if
+                that is all of them.
             qid: The query of each row, in any order. Queries are numbered by first appearance.
             group: Instead of ``qid``, the number of consecutive rows of each query, as in LightGBM.
             document_ids: A name for each row.
@@ -189,12 +191,57 @@ class Queries:
 
     @property
     def has_grades(self) -> bool:
-        """Whether the documents are judged."""
+        """Whether the documents are judged, at least some of them."""
         return self.judgements is not None
+
+    @cached_property
+    def unjudged(self) -> BoolArray | None:
+        """Whether each document has no grade; None if all have one, or nobody judged any."""
+        missing = None if self.judgements is None else np.isnan(self.judgements)
+        return missing if missing is not None and missing.any() else None
+
+    @property
+    def n_unjudged(self) -> int:
+        """Number of documents without a grade, if others have one."""
+        return 0 if self.unjudged is None else int(np.count_nonzero(self.unjudged))
+
+    def with_unjudged(self, rule: UnjudgedRule) -> Queries:
+        """Return the queries with unjudged documents left out or irrelevant; this set, if there are none.
+
+        Queries whose documents are all unjudged are left out with them.
+
+        >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [2, np.nan, -1], qid=["b", "b", "a"])
+        >>> q.with_unjudged("skip"), q.with_unjudged("irrelevant").grades.tolist()
+        (Queries(1 query, 1 document, 1 feature, grades 2..2), [2.0, 0.0, 0.0])
+
+        Args:
+            rule: ``"skip"`` leaves them out, ``"irrelevant"`` gives them grade 0.
+        """
+        if self.unjudged is None:
+            return self
+        if rule == "irrelevant":
+            return replace(self, judgements=np.nan_to_num(self.grades))
+        return self._documents(np.flatnonzero(~self.unjudged))
+
+    def _documents(self, kept: IntArray) -> Queries:
+        """Return the documents of some rows, in ascending order, and the queries that have any of them."""
+        query = self.query_of_row[kept]
+        sizes = np.bincount(query, minlength=len(self))
+        chosen = np.flatnonzero(sizes)
+        grouped = np.argsort(query, kind="stable")
+        return replace(
+            self,
+            **self._take(kept),
+            query_offsets=offsets_from_sizes(sizes[chosen]),
+            query_ids=self.query_ids[chosen],
+            query_weights=None if self.query_weights is None else self.query_weights[chosen],
+            order=None if np.all(np.diff(query) >= 0) else grouped,
+            keyed_by=None if self.keyed_by is None else self.keyed_by._documents(kept),
+        )
 
     @property
     def grades(self) -> FloatArray:
-        """The grade of each document.
+        """The grade of each document, NaN if it is unjudged.
 
         Raises:
             DataError: The documents are not judged.
@@ -297,7 +344,10 @@ class Queries:
     def __repr__(self) -> str:
         grades = ", no grades"
         if self.judgements is not None:
-            grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
+            grades = ""
+            if self.n_unjudged < self.n_documents:
+                grades = f", grades {np.nanmin(self.grades):g}..{np.nanmax(self.grades):g}"
+            grades += f", {self.n_unjudged:,} unjudged" if self.n_unjudged else ""
         sparse = ", sparse" if self.is_sparse else ""
         return (
             f"Queries({count(len(self), 'query', 'queries')}, {count(self.n_documents, 'document')}, "

@@ -68,8 +68,9 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
         "features": queries.n_features,
         "feature_type": str(queries.X.dtype) + (", sparse" if queries.is_sparse else ""),
         "grades": histogram(queries.grades) if queries.has_grades else {},
+        "unjudged": queries.n_unjudged,
         "list_lengths": list_lengths(queries.lengths),
-        "queries_of_one_grade": _of_one_grade(queries) if queries.has_grades else None,
+        "queries_of_one_grade": queries_of_one_grade(queries) if queries.has_grades else None,
         "constant_features": [names[number] for number in columns.constant],
         "duplicated_features": [[names[number] for number in group] for group in duplicates(queries.X, columns)],
         "zero_documents": columns.zero_documents,
@@ -79,7 +80,8 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
 
 
 def histogram(grades: FloatArray) -> dict[str, int] | None:
-    """Return the number of documents of each grade, None if there are too many grades."""
+    """Return the number of documents of each grade, None if there are too many grades; unjudged ones do not count."""
+    grades = grades[~np.isnan(grades)]
     if not len(grades):
         return {}
     most = float(grades.max())
@@ -99,13 +101,13 @@ def list_lengths(lengths: IntArray) -> dict[str, float]:
     return {"min": int(lengths.min()), "median": float(np.median(lengths)), "max": int(lengths.max())}
 
 
-def _of_one_grade(queries: Queries) -> int:
-    """Queries without two documents of different grade, which teach nothing."""
+def queries_of_one_grade(queries: Queries) -> int:
+    """Count the queries without two documents of different grade, which teach nothing."""
     starts = queries.query_offsets[:-1][queries.lengths > 0]
     if not len(starts):
         return len(queries)
     grades = queries.to_grouped(queries.grades)
-    varied = np.minimum.reduceat(grades, starts) < np.maximum.reduceat(grades, starts)
+    varied = np.fmin.reduceat(grades, starts) < np.fmax.reduceat(grades, starts)
     return len(queries) - int(np.count_nonzero(varied))
 
 

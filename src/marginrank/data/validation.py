@@ -47,7 +47,7 @@ def _check(queries: Queries) -> None:
     _check_features(queries.X, n_documents)
     if queries.judgements is not None:
         _check_column("grades", queries.judgements, n_documents)
-        _check_numbers("grades", queries.judgements)
+        _check_numbers("grades", queries.judgements, may_be_missing=True)
     _check_column("query_ids", queries.query_ids, n_queries)
     offsets = check_offsets(queries.query_offsets, n_documents)
     if len(offsets) != n_queries + 1:
@@ -166,10 +166,12 @@ def _check_column(name: str, column: AnyArray, n: int) -> None:
         raise DataError(f"{name} have the shape {column.shape}, not ({n},)")
 
 
-def _check_numbers(name: str, column: AnyArray) -> None:
+def _check_numbers(name: str, column: AnyArray, *, may_be_missing: bool = False) -> None:
     if column.dtype != np.float64:
         raise DataError(f"{name} are {column.dtype}, not float64")
-    bad = ~(np.isfinite(column) & (column >= 0))
+    bad = np.isinf(column) | (column < 0)
+    if not may_be_missing:
+        bad |= np.isnan(column)
     if bad.any():
         at = int(np.argmax(bad))
         raise DataError(f"{name}[{at}] is {column[at]:g}; {name} are finite and not negative")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.partitions import PartitionedQueries
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
@@ -165,6 +166,7 @@ def compare(
     group: npt.ArrayLike | None = None,
     measure: str | None = None,
     policy: str | Policy = "standard",
+    unjudged: UnjudgedRule = "irrelevant",
     baseline: str | None = None,
     weights: npt.ArrayLike | None = None,
     query_ids: Sequence[object] | AnyArray | None = None,
@@ -199,6 +201,7 @@ def compare(
         measure: The measure to compare by; by default that of the evaluations if they have only one, otherwise
             ``ndcg@10``.
         policy: With ``judged``, how ties, short lists and queries without relevant documents are scored.
+        unjudged: With ``judged``, what becomes of documents without a grade, as in `evaluate`.
         baseline: Compare every other system with this one; without it, every pair is compared.
         weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
             ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
@@ -220,7 +223,7 @@ def compare(
     if judged is not None:
         judged = judged if isinstance(judged, PartitionedQueries) else as_judged(judged, qid, group)
         warn_if_trained_on(judged, systems)
-        systems = _evaluated(systems, judged, measure, policy)
+        systems = _evaluated(systems, judged, measure, policy, unjudged)
     segments = None
     if any(isinstance(system, Evaluation) for system in systems.values()):
         systems, query_weights, query_ids, segments = _from_evaluations(systems, measure)
@@ -400,6 +403,7 @@ def _evaluated(
     judged: Queries | PartitionedQueries | Qrels,
     measure: str | None,
     policy: str | Policy,
+    unjudged: UnjudgedRule,
 ) -> dict[str, Evaluation]:
     """Evaluate the systems that are not yet."""
     score: Any = score_partitions if isinstance(judged, PartitionedQueries) else score_documents
@@ -409,7 +413,7 @@ def _evaluated(
     return {
         name: done[name]
         if name in done
-        else evaluate(judged, score(judged, cast("System", system)), measure, policy=policy)
+        else evaluate(judged, score(judged, cast("System", system)), measure, policy=policy, unjudged=unjudged)
         for name, system in systems.items()
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import System
@@ -31,15 +32,19 @@ class Criterion:
     Args:
         terms: Measures with their weights.
         policy: How ties and queries without relevant documents are scored.
+        unjudged: What becomes of unjudged documents.
     """
 
     terms: tuple[tuple[float, Measure], ...]
     policy: Policy
+    unjudged: UnjudgedRule = "irrelevant"
 
     @classmethod
-    def parse(cls, spec: str | Measure, policy: str | Policy = "standard") -> Criterion:
+    def parse(
+        cls, spec: str | Measure, policy: str | Policy = "standard", *, unjudged: UnjudgedRule = "irrelevant"
+    ) -> Criterion:
         """Read a measure or a mix of measures, such as ``ndcg@10 + 0.5*ap``."""
-        return cls(tuple(parse_mix(spec)), parse_policy(policy))
+        return cls(tuple(parse_mix(spec)), parse_policy(policy), unjudged)
 
     def __str__(self) -> str:
         return spell_mix(self.terms)
@@ -83,7 +88,8 @@ class Criterion:
 
     def _evaluate(self, queries: AnyQueries, ranked: System, n_jobs: int | None) -> Evaluation:
         # By their spellings, which leave it to the policy what is not spelled.
-        return evaluate(queries, ranked, [str(measure) for _, measure in self.terms], policy=self.policy, n_jobs=n_jobs)
+        measures = [str(measure) for _, measure in self.terms]
+        return evaluate(queries, ranked, measures, policy=self.policy, unjudged=self.unjudged, n_jobs=n_jobs)
 
     @property
     def _total(self) -> float:

@@ -16,6 +16,7 @@ from marginrank.data.grouping import join, offsets_from_sizes
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, ScoredPart
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
+from marginrank.data.unjudged import UnjudgedRule, check_unjudged
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.policies import Policy, Ties, parse_policy
 from marginrank.evaluation.segments import By, members, segments_of
@@ -48,7 +49,7 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 def judge_scores(
     queries: Queries, scores: FloatArray, ties: Ties, needed: int | None, depth: int | None, n_jobs: int | None
 ) -> RankedGrades:
-    """Rank judged documents by score, one for each row, no deeper than needed."""
+    """Rank judged documents by score, one for each row, no deeper than needed; the grade of unjudged ones is NaN."""
     grades, offsets = queries.to_grouped(queries.grades), queries.query_offsets
     names = None if queries.document_ids is None else queries.to_grouped(queries.document_ids)
     scores, prefer = queries.to_grouped(scores), _preference(ties, grades, names)
@@ -68,7 +69,7 @@ def judge_scores(
 def judge_run(
     qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None
 ) -> tuple[IntArray, RankedGrades]:
-    """Look up the judgements of retrieved documents, topic by topic; what was not judged has grade 0.
+    """Look up the judgements of retrieved documents, topic by topic; the grade of unjudged ones is NaN.
 
     Returns:
         Numbers of the topics that count, and what the run ranks for them.
@@ -76,18 +77,18 @@ def judge_run(
     place = {topic: t for t, topic in enumerate(run.topics.tolist())}
     topics = _topics_to_judge(qrels, run, missing_topics, place)
     lists = [place.get(topic, -1) for topic in qrels.topics[topics].tolist()]
-    scores, documents, grades, judgements, pools = [], [], [], [], []
+    scores, documents, grades, in_pool, pools = [], [], [], [], []
     for topic, place_in_run in zip(topics.tolist(), lists, strict=True):
         judged = slice(qrels.offsets[topic], qrels.offsets[topic + 1])
         retrieved = (
             slice(run.offsets[place_in_run], run.offsets[place_in_run + 1]) if place_in_run >= 0 else slice(0, 0)
         )
         names = run.document_ids[retrieved]
-        retrieved_grades, is_judged, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
+        retrieved_grades, is_pooled, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
         scores.append(run.scores[retrieved])
         documents.append(names)
         grades.append(retrieved_grades)
-        judgements.append(is_judged)
+        in_pool.append(is_pooled)
         pools.append(np.concatenate([retrieved_grades, other_grades]))
     offsets = offsets_from_sizes([len(part) for part in grades])
     flat_scores, flat_grades = np.concatenate(scores), np.concatenate(grades)
@@ -95,10 +96,8 @@ def judge_run(
     order, _ = rank_by(flat_scores, offsets, prefer=prefer)
     tied = _tied(flat_scores[order], offsets) if ties == "average" else None
     pool_offsets = offsets_from_sizes([len(part) for part in pools])
-    judged_documents = np.concatenate(judgements)[order]
-    rankings = RankedGrades(
-        flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, judged=judged_documents
-    )
+    pooled = np.concatenate(in_pool)[order]
+    rankings = RankedGrades(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, pooled=pooled)
     return topics, rankings if depth is None else _cut(rankings, depth)
 
 
@@ -122,17 +121,19 @@ def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[st
 
 
 def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Return the grades of documents, 0 if not judged; whether each is judged; the grades of the other judged ones."""
+    """Return the grades of documents, NaN if unjudged; whether each was in the pool; the grades of others in it."""
     grade_of = dict(zip(judged.tolist(), grades.tolist(), strict=True))
-    looked_up = np.array([grade_of.pop(name, np.nan) for name in names.tolist()], dtype=np.float64)
-    return np.nan_to_num(looked_up), ~np.isnan(looked_up), np.array(list(grade_of.values()), dtype=np.float64)
+    listed = names.tolist()
+    pooled = np.array([name in grade_of for name in listed], dtype=np.bool_)
+    looked_up = np.array([grade_of.pop(name, np.nan) for name in listed], dtype=np.float64)
+    return looked_up, pooled, np.array(list(grade_of.values()), dtype=np.float64)
 
 
 def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
     """Return the number by which documents with equal scores are ordered, descending; None for input order."""
     match ties:
         case "worst":
-            return -grades
+            return -np.nan_to_num(grades)
         case "document_id":
             if document_ids is None:
                 raise DataError(
@@ -164,7 +165,7 @@ def _cut(rankings: RankedGrades, depth: int) -> RankedGrades:
         rankings,
         grades=rankings.grades[kept],
         offsets=offsets_from_sizes(np.minimum(sizes, depth)),
-        judged=None if rankings.judged is None else rankings.judged[kept],
+        pooled=None if rankings.pooled is None else rankings.pooled[kept],
     )
 
 
@@ -291,6 +292,7 @@ def evaluate(
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
+    unjudged: UnjudgedRule = "irrelevant",
     by: By | None = None,
     n_jobs: int | None = None,
 ) -> Evaluation:
@@ -314,6 +316,9 @@ def evaluate(
         depth: Count only the first documents of each list (trec_eval -M).
         missing_topics: How to score judged topics missing from the run: ``"error"``, ``"skip"`` (as trec_eval does)
             or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
+        unjudged: What becomes of documents without a grade: ``"irrelevant"``, as in trec_eval, or ``"skip"``, which
+            leaves them out, so that the documents after them move up (condensed lists, trec_eval -J). Some measures,
+            such as ``bpref``, have a rule of their own.
         by: Segments of the queries, to break the values down by: a dict from query id to segment, or an array with
             one entry per query, in the order of ``queries.query_ids``, or one per row, such as ``frame["language"]``.
         n_jobs: Threads; all cores by default.
@@ -343,10 +348,11 @@ def evaluate(
         raise ParameterError(Parameter("missing_topics"), f" is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ParameterError(Parameter("depth"), f" is {depth}; count a whole number of documents, at least one")
+    check_unjudged(unjudged)
     if isinstance(judged, PartitionedQueries):
         warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
         parts = score_partitions(judged, ranked).parts
-        joined = _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth))
+        joined = _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth, unjudged))
         return joined if by is None else replace(joined, segments=segments_of(by, joined.query_ids))
     if not isinstance(judged, Queries | Qrels | Mapping) and (
         (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores)
@@ -355,10 +361,12 @@ def evaluate(
     judged = as_judged(judged, qid, group)
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
+    if unjudged == "skip" and isinstance(judged, Queries) and judged.n_unjudged:
+        needed = depth  # documents of any rank may move up
     warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
     scored = score_documents(judged, ranked)
     if isinstance(judged, Queries) and judged.has_document_weights:
-        result = _of_weighted_documents(judged, scored, chosen, rules, depth, n_jobs)
+        result = _of_weighted_documents(judged, scored, chosen, rules, depth, unjudged, n_jobs)
         return result if by is None else replace(result, segments=segments_of(by, result.query_ids, judged))
     if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
@@ -366,8 +374,12 @@ def evaluate(
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
     else:
         ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
-    check_grades(chosen.values(), rankings.pool)
-    values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
+    resolved = rankings.resolved(unjudged)
+    check_grades(chosen.values(), resolved.pool)
+    values = {
+        name: _values(measure, rankings if measure.sees_unjudged else resolved, rules)
+        for name, measure in chosen.items()
+    }
     return Evaluation(rules.name, ids, values, weights, None if by is None else segments_of(by, ids, judged))
 
 
@@ -377,6 +389,7 @@ def _of_weighted_documents(
     measures: Mapping[str, Measure],
     rules: Policy,
     depth: int | None,
+    unjudged: UnjudgedRule,
     n_jobs: int | None,
 ) -> Evaluation:
     """Evaluate scores of weighted documents; queries count by the weight of their relevant documents."""
@@ -385,12 +398,14 @@ def _of_weighted_documents(
         raise DataError("documents of a run have no weights; give one score for each row of the queries, or a ranker")
     scores = _check_scores(judged, scored)
     rankings = judge_scores(with_weights_as_grades(judged), scores, rules.ties, None, depth, n_jobs)
-    values = mean_over_relevant(measures, rankings)
+    values = mean_over_relevant(measures, rankings.resolved(unjudged))
     return Evaluation(rules.name, judged.query_ids, values, relevant_totals(judged))
 
 
-def _evaluate_part(part: ScoredPart, measures: list[str], rules: Policy, depth: int | None) -> Evaluation:
-    return evaluate(part.queries, part.scores, measures, policy=rules, depth=depth, n_jobs=1)
+def _evaluate_part(
+    part: ScoredPart, measures: list[str], rules: Policy, depth: int | None, unjudged: UnjudgedRule
+) -> Evaluation:
+    return evaluate(part.queries, part.scores, measures, policy=rules, depth=depth, unjudged=unjudged, n_jobs=1)
 
 
 def _joined(parts: Sequence[Evaluation]) -> Evaluation:
@@ -485,7 +500,8 @@ def count_unjudged(judged: Queries | Qrels, run: Run, k: int = 10) -> Unjudged:
     """
     qrels = as_qrels(judged) if isinstance(judged, Queries) else judged
     parts = zip(qrels.topics.tolist(), pairwise(qrels.offsets.tolist()), strict=True)
-    known = {topic: set(qrels.document_ids[start:stop].tolist()) for topic, (start, stop) in parts}
+    has_grade, names = ~np.isnan(qrels.grades), qrels.document_ids
+    known = {topic: set(names[start:stop][has_grade[start:stop]].tolist()) for topic, (start, stop) in parts}
     order, offsets = rank_by(run.scores, run.offsets, depth=k)
     first, missing, seen = run.document_ids[order].tolist(), 0, 0
     for topic, (start, stop) in zip(run.topics.tolist(), pairwise(offsets.tolist()), strict=True):

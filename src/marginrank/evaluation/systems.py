@@ -240,7 +240,7 @@ class Lists:
         if self._run is not None:
             return self._of_run(self._run, query, dict(zip(names, grades, strict=True)))
         scores = self._scores[documents]
-        return [Document(names[row], float(scores[row]), grades[row]) for row in best_first(scores).tolist()]
+        return [Document(names[row], float(scores[row]), _known(grades[row])) for row in best_first(scores).tolist()]
 
     def _of_run(self, run: Run, query: str, grades: dict[str, float]) -> list[Document]:
         topic = self._topics.get(query)
@@ -249,7 +249,12 @@ class Lists:
         documents = slice(int(run.offsets[topic]), int(run.offsets[topic + 1]))
         names, scores = run.document_ids[documents], run.scores[documents]
         order = trec_order(np.array([0, len(names)]), scores, names).tolist()
-        return [Document(str(names[row]), float(scores[row]), grades.get(str(names[row]))) for row in order]
+        return [Document(str(names[row]), float(scores[row]), _known(grades.get(str(names[row])))) for row in order]
+
+
+def _known(grade: float | None) -> float | None:
+    """Return the grade, None if it is unjudged."""
+    return None if grade is None or np.isnan(grade) else grade
 
 
 def _places(names: AnyArray) -> dict[str, int]:

@@ -22,7 +22,7 @@ def relevant_totals(queries: Queries) -> FloatArray:
     >>> relevant_totals(clicks).tolist()
     [3.0, 1.0]
     """
-    totals = np.bincount(queries.query_of_row, queries.relevant_weights(), len(queries))
+    totals = np.bincount(queries.query_of_row, np.nan_to_num(queries.relevant_weights()), len(queries))
     return np.asarray(totals if queries.query_weights is None else totals * queries.query_weights)
 
 

@@ -149,7 +149,7 @@ def _grades(
     key = topic * len(documents) + code
     at = np.minimum(np.searchsorted(rows, key), len(rows) - 1)
     hit = (documents[code] == ids) & (rows[at] == key)
-    grades[at[hit]], judged[at[hit]] = values[hit], True
+    grades[at[hit]], judged[at[hit]] = np.nan_to_num(values[hit]), ~np.isnan(values[hit])
     return grades, judged
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from marginrank.data.arrays import as_document_weights, as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.option_objects import OptionObject
 from marginrank.runtime.threads import for_chunks
@@ -116,6 +117,8 @@ class Loss(OptionObject, ABC):
         return self._of(judged._replace(weights=as_document_weights(weights, len(flat))))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
+        if np.isnan(judged.grades).any():
+            raise DataError(SOME_UNJUDGED)
         # Kernels would be compiled again for read-only offsets, such as those of a file on disk.
         judged = judged._replace(offsets=np.require(judged.offsets, requirements="W"))
         if judged.weights is None:

@@ -75,6 +75,8 @@ class Measure(OptionObject, ABC):
     sums_over_relevant: ClassVar[bool] = False
     #: Whether the value depends on the order of judged documents, so that it can be trained for.
     trainable: ClassVar[bool] = True
+    #: Whether the measure has a rule of its own for unjudged documents; it then sees NaN for their grades.
+    sees_unjudged: ClassVar[bool] = False
 
     @abstractmethod
     def values(self, rankings: RankedGrades) -> FloatArray:

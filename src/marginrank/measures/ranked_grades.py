@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.grouping import offsets_from_sizes
+from marginrank.data.unjudged import UnjudgedRule
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -23,7 +25,8 @@ class RankedGrades:
     """Grades of ranked documents, first rank first, and of everything that was judged.
 
     Args:
-        grades: Grades in rank order, the lists of all queries one after the other; lists may be cut at a depth.
+        grades: Grades in rank order, the lists of all queries one after the other; lists may be cut at a depth. NaN is
+            unjudged; only measures that say so see it, the others see `resolved` rankings.
         offsets: Offsets of the lists of the queries.
         pool: Grades of all documents of each query, in any order; the same documents as in the lists, unless lists are
             cut or judged documents were not retrieved.
@@ -31,7 +34,8 @@ class RankedGrades:
         tied: Whether a document has the same score as the one before it, if measures are to be averaged over the orders
             of tied documents; otherwise None.
         depth: Maximum number of ranks that count, if the lists could not be cut there because of ties; otherwise None.
-        judged: Whether each ranked document has a judgement; None if all have one. The others have grade 0.
+        pooled: Whether each ranked document was in the pool that judgements were made of; None if all were. Documents
+            outside are unjudged.
         pool_descends: Whether the pool of each query is known to begin with the highest grade and to descend from it.
     """
 
@@ -41,7 +45,7 @@ class RankedGrades:
     pool_offsets: IntArray
     tied: BoolArray | None = None
     depth: int | None = None
-    judged: BoolArray | None = None
+    pooled: BoolArray | None = None
     pool_descends: bool = False
 
     @classmethod
@@ -54,6 +58,43 @@ class RankedGrades:
     def __len__(self) -> int:
         """Count the queries."""
         return len(self.offsets) - 1
+
+    @cached_property
+    def has_unjudged(self) -> bool:
+        """Whether any document is unjudged."""
+        return bool(np.isnan(self.pool).any() or np.isnan(self.grades).any())
+
+    def resolved(self, rule: UnjudgedRule) -> RankedGrades:
+        """Return rankings without unjudged documents: irrelevant, or left out, so that those after them move up.
+
+        >>> rankings = RankedGrades.of_list([np.nan, 2.0, np.nan, 0.0])
+        >>> rankings.resolved("irrelevant").grades.tolist(), rankings.resolved("skip").grades.tolist()
+        ([0.0, 2.0, 0.0, 0.0], [2.0, 0.0])
+        """
+        if not self.has_unjudged:
+            return self
+        if rule == "irrelevant":
+            return replace(self, grades=np.nan_to_num(self.grades), pool=np.nan_to_num(self.pool), pooled=None)
+        if self.depth is not None:
+            raise DataError(
+                "documents are tied where the lists are cut, so that it is open which unjudged ones come before; use ",
+                Parameter("policy", "trec"),
+                ", which breaks ties, or leave out ",
+                Parameter("depth"),
+            )
+        judged, in_pool = ~np.isnan(self.grades), ~np.isnan(self.pool)
+        offsets, pool_offsets = (
+            np.append(0, np.cumsum(kept))[bounds]
+            for kept, bounds in ((judged, self.offsets), (in_pool, self.pool_offsets))
+        )
+        tied = None
+        if self.tied is not None:
+            block = np.cumsum(~self.tied)[judged]
+            tied = np.zeros(len(block), dtype=np.bool_)
+            tied[1:] = block[1:] == block[:-1]
+        return RankedGrades(
+            self.grades[judged], offsets, self.pool[in_pool], pool_offsets, tied, pool_descends=self.pool_descends
+        )
 
     @property
     def longest(self) -> int:

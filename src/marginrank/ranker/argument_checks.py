@@ -177,7 +177,7 @@ def _refuse_grades(y: Any, n: int) -> None:
 
 def query_contents(queries: Queries) -> Contents:
     """Return the number of documents and the sum of grades of each query, in any order of rows."""
-    ends = np.append(0.0, np.cumsum(queries.to_grouped(queries.grades)))[queries.query_offsets]
+    ends = np.append(0.0, np.cumsum(np.nan_to_num(queries.to_grouped(queries.grades))))[queries.query_offsets]
     return dict(
         zip(
             queries.query_ids.tolist(),

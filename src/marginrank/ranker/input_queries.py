@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_X_y, validate_data
 
-from marginrank.data.arrays import common_index, without_mask
+from marginrank.data.arrays import as_grades, common_index, without_mask
 from marginrank.data.categories import encode_frame
 from marginrank.data.column_roles import column_names
 from marginrank.data.inputs import (
@@ -75,7 +75,11 @@ def training_queries(
         raise DataError(
             f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
         )
-    features, grades = check_X_y(X, y, y_numeric=True, ensure_min_samples=least, estimator=ranker, **_ROWS)
+    labels = np.asarray(y)
+    grades = as_grades(labels.ravel())
+    # scikit-learn takes no missing y.
+    known = np.nan_to_num(grades).reshape(labels.shape)
+    features, _ = check_X_y(X, known, y_numeric=True, ensure_min_samples=least, estimator=ranker, **_ROWS)
     names = column_names(X) if reset else ranker.model_.feature_names
     check_finite(features, capabilities.takes_nan, capabilities.nan_advice, names)
     return Queries.from_arrays(

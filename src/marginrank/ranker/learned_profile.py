@@ -101,11 +101,11 @@ def learn_profile(
     plan = resolve(ranker)
     loss, capabilities = _loss_of(plan), plan.capabilities
     sort = partial(in_canonical_order, keep_rows=loss.depends_on_rows)
-    queries = held_out = sort(
-        as_queries(X, y, qid, group, None, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice)
-    )
+    given = as_queries(X, y, qid, group, None, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice)
+    queries = held_out = sort(given.with_unjudged(plan.unjudged))
     if valid is not None:
-        held_out = sort(in_memory(validation_queries(plan, queries, valid), "a profile"))
+        validation = in_memory(validation_queries(plan, queries, valid), "a profile")
+        held_out = sort(validation.with_unjudged(plan.unjudged))
     _check_queries(loss, queries, held_out)
     profile = _first_profile(loss, [queries, held_out])
     radius = float(np.linalg.norm(profile))

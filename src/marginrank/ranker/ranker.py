@@ -17,6 +17,7 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import QuerySource, Validation, as_queries, opened, refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
+from marginrank.data.unjudged import UnjudgedRule, check_unjudged
 from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
@@ -86,6 +87,9 @@ class Ranker(FittedAttributes, BaseEstimator):
             differ. C, the objective and ``coef_`` refer to scaled features. Scalings by query need ``qid`` to predict.
         weighting: How queries are weighted: ``grades`` (the sum of their grades), ``relevant`` (documents above grade
             0), ``pairs`` (pairs of different grade) or ``sqrt-pairs``; equally by default, as in the papers.
+        unjudged: What becomes of unjudged documents, whose grade is NaN, in training, on validation queries and in
+            `score`: ``skip`` leaves them out of pairs and margins, ``irrelevant`` gives them grade 0. Features are
+            scaled with them, and they are scored like all others.
         time_limit: Maximum number of seconds.
         warm_start: Start from the weights of the previous fit.
         patience: With validation queries, iterations without improvement after which training stops; 10 by default,
@@ -135,6 +139,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         solver: str | Solver = "auto",
         scaling: str | None = "auto",
         weighting: Weighting | None = None,
+        unjudged: UnjudgedRule = "skip",
         time_limit: float | None = None,
         warm_start: bool = False,
         patience: int | None = None,
@@ -151,6 +156,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         self.solver = solver
         self.scaling = scaling
         self.weighting = weighting
+        self.unjudged = unjudged
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.patience = patience
@@ -461,7 +467,8 @@ class Ranker(FittedAttributes, BaseEstimator):
         if not isinstance(X, AnyQueries) and qid is None and group is None:
             raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
         queries: AnyQueries = as_queries(cast("Any", X), y, qid, group, None, allow_nan=True, nan_advice="")
-        criterion = Criterion.parse(self.measure_).for_queries(queries)
+        rule = check_unjudged(self.unjudged)
+        criterion = Criterion.parse(self.measure_, unjudged=rule).for_queries(queries)
         if isinstance(queries, PartitionedQueries):
             return criterion.mean(queries, self.predict(queries))
         scores = self.predict(cast("Queries", X), qid=qid, group=group)

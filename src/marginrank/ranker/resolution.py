@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from marginrank.data.unjudged import check_unjudged
 from marginrank.errors import DataError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.losses.base import Loss
@@ -51,13 +52,14 @@ def resolve(ranker: Ranker) -> Plan:
     plan = Plan(
         trainer=trainer,
         label=label,
-        criterion=Criterion.parse(method.criterion),
+        criterion=Criterion.parse(method.criterion, unjudged=check_unjudged(ranker.unjudged)),
         loss=method.loss,
         bound=bound,
         scorer=scorer,
         solver=_seeded(solver, seed),
         scaling=ranker.scaling,
         weighting=ranker.weighting,
+        unjudged=check_unjudged(ranker.unjudged),
         C=check_C(ranker.C),
         seed=seed,
         time_limit=seconds(ranker.time_limit),

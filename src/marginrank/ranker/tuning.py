@@ -21,6 +21,7 @@ from sklearn.base import clone
 from marginrank.data.grouping import join
 from marginrank.data.inputs import QuerySource, Validation, as_queries, opened, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
+from marginrank.data.unjudged import check_unjudged
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.policies import Policy
@@ -124,12 +125,9 @@ def tune(
     queries, held_out = _queries(ranker, X, y, qid, group, valid)
     full_grid = _full_grid(ranker, grid or {}, queries)
     grid_points = _grid_points(ranker, full_grid)
-    judged_by = queries if held_out is None else held_out
-    selected_by = (
-        Criterion.parse(resolve_method(ranker).criterion, policy).for_queries(judged_by)
-        if criterion is None
-        else Criterion.parse(criterion, policy)
-    )
+    judged_by, unjudged = queries if held_out is None else held_out, check_unjudged(ranker.unjudged)
+    selected_by = Criterion.parse(criterion or resolve_method(ranker).criterion, policy, unjudged=unjudged)
+    selected_by = selected_by.for_queries(judged_by) if criterion is None else selected_by
     n_folds = 5 if folds is None else folds
     splits = _folds(queries, n_folds, random_state) if held_out is None else [(queries, held_out)]
     n_problems = sum(len(_Cs_of(grid_point, values)) for grid_point in grid_points) * len(splits) + (held_out is None)

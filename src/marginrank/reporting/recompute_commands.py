@@ -43,6 +43,7 @@ class Commands:
         policy: How ties and queries without relevant documents count.
         depth: How many documents of each list count; all for None.
         missing_topics: How to score judged topics missing from the run.
+        unjudged: What becomes of documents without a judgement.
         k: How many documents of a query are shown, and the last cutoff of the curves.
         baseline: The system that the others are compared with.
     """
@@ -52,6 +53,7 @@ class Commands:
     policy: str
     depth: int | None = None
     missing_topics: str = "error"
+    unjudged: str = "irrelevant"
     k: int = 10
     baseline: str | None = None
 
@@ -109,6 +111,7 @@ class Commands:
         words += ["--policy", self.policy]
         words += [] if self.depth is None else ["--depth", str(self.depth)]
         words += [] if self.missing_topics == "error" else ["--missing-topics", self.missing_topics]
+        words += [] if self.unjudged == "irrelevant" else ["--unjudged", self.unjudged]
         return _line(command, *words, *more, *self.sources.reading)
 
 

@@ -15,6 +15,7 @@ from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.queries import Queries
 from marginrank.data.statistics import histogram, list_lengths, profile
 from marginrank.data.text_arrays import as_text
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Summary, summarize
 from marginrank.evaluation.evaluation import Evaluation, MissingTopics, evaluate
@@ -85,6 +86,7 @@ def gather_facts(
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
+    unjudged: UnjudgedRule = "irrelevant",
     k: int = 10,
     baseline: str | None = None,
     title: str | None = None,
@@ -93,10 +95,16 @@ def gather_facts(
     by: By | None = None,
 ) -> ReportFacts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
-    settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, k, baseline)
+    settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, unjudged, k, baseline)
     cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
     needed = list(dict.fromkeys([*settings.measures, *cutoffs]))
-    options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics, "by": by}
+    options: dict[str, Any] = {
+        "policy": policy,
+        "depth": depth,
+        "missing_topics": missing_topics,
+        "unjudged": unjudged,
+        "by": by,
+    }
     scored, results = {}, {}
     for name, system in systems.items():
         with _errors_of(name, sources):
@@ -134,6 +142,7 @@ def _settings(
     policy: Policy,
     depth: int | None,
     missing_topics: MissingTopics,
+    unjudged: UnjudgedRule,
     k: int,
     baseline: str | None,
 ) -> Settings:
@@ -152,6 +161,7 @@ def _settings(
         policy.summary,
         depth,
         missing_topics,
+        unjudged,
         k,
         default_baseline(systems) if baseline is None else baseline,
         CONFIDENCE,
@@ -165,6 +175,7 @@ def _commands(sources: Sources, settings: Settings) -> Commands:
         settings.policy,
         settings.depth,
         settings.missing_topics,
+        settings.unjudged,
         settings.k,
         settings.baseline,
     )
@@ -415,6 +426,7 @@ def _profile_of_qrels(judged: Qrels) -> dict[str, Any]:
         "queries": len(judged),
         "documents": len(judged.grades),
         "grades": histogram(judged.grades),
+        "unjudged": int(np.isnan(judged.grades).sum()),
         "list_lengths": list_lengths(np.diff(judged.offsets)),
     }
 
@@ -430,6 +442,7 @@ def write_report(
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
+    unjudged: UnjudgedRule = "irrelevant",
     k: int = 10,
     baseline: str | None = None,
     title: str | None = None,
@@ -456,6 +469,7 @@ def write_report(
         policy: How to score ties, and queries without relevant documents.
         depth: Evaluate only the first documents of each ranking.
         missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
+        unjudged: What becomes of documents without a grade: ``irrelevant``, or ``skip``, which leaves them out.
         k: Number of documents shown per query, and last cutoff of NDCG.
         baseline: The system that the others are compared with; by default the first that was not trained, such as
             scores or a run, or the first.
@@ -476,6 +490,7 @@ def write_report(
         policy=policy,
         depth=depth,
         missing_topics=missing_topics,
+        unjudged=unjudged,
         k=k,
         baseline=baseline,
         title=title,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.evaluation.comparison import Comparison
 from marginrank.evaluation.evaluation import MissingTopics
 from marginrank.reporting.explanation import Explanation
@@ -170,6 +171,7 @@ class Settings:
     policy_summary: str
     depth: int | None
     missing_topics: MissingTopics
+    unjudged: UnjudgedRule
     k: int
     baseline: str
     confidence: float

@@ -18,7 +18,7 @@ from marginrank.training.checkpoint import Log
 from marginrank.training.early_stopping import EarlyStopping
 from marginrank.training.loss_minimizer import LossMinimizer
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan, Start
-from marginrank.training.query_weighting import weighted
+from marginrank.training.query_weighting import documents_to_learn_from
 from marginrank.training.trainer import make_models
 from marginrank.typing import FloatArray
 
@@ -68,7 +68,8 @@ def bind_scorer(
         _check_continues(plan, model, queries)
         scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling)
         scorer, form = plan.scorer, model.form
-    prepared = prepare(scorer, weighted(scaling.queries, plan.weighting), plan.n_jobs, form)
+    ready = documents_to_learn_from(scaling.queries, plan.weighting, plan.unjudged)
+    prepared = prepare(scorer, ready, plan.n_jobs, form)
     # If the scorer made its own copy, the scaled features can be freed.
     return replace(scaling, queries=queries), prepared
 

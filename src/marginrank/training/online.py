@@ -25,6 +25,8 @@ from marginrank.typing import FloatArray
 
 def train_batch(plan: Plan, model: Model, batch: Queries, callback: Callback | None = None) -> Model:
     """Return the model after one more batch; the same model if no query of the batch has two grades."""
+    if batch.n_documents and batch.n_unjudged == batch.n_documents:
+        return model
     if model.stream is None:
         raise ValueError(f"this model cannot be trained further, as it is one of {model.method.trained}; use fit")
     minimizer = loss_minimizer(plan, Deadline.after(plan.time_limit), callback).with_bound_of(model)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginrank.data.partitions import AnyQueries
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.evaluation.criterion import Criterion
 from marginrank.losses.base import Loss
 from marginrank.model.model import Model, Provenance
@@ -40,6 +41,7 @@ class Plan:
         solver: What minimises; its seed is the ranker's unless it has its own.
         scaling: Name of the scaling, or ``auto``.
         weighting: How queries are weighted.
+        unjudged: What becomes of unjudged documents, in training and on validation queries.
         C: Weight of the losses against the regulariser.
         seed: Seed of whatever is drawn at random.
         time_limit: Maximum number of seconds.
@@ -58,6 +60,7 @@ class Plan:
     solver: Solver
     scaling: str | None = "auto"
     weighting: Weighting | None = None
+    unjudged: UnjudgedRule = "skip"
     C: float = 1.0
     seed: int | None = 0
     time_limit: float = np.inf

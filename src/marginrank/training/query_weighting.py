@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.data.partitions import PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import Parameter, ParameterError
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -54,6 +55,20 @@ def ordered_queries(queries: Queries) -> BoolArray:
     """
     varied = _pairs(queries.grades, queries.offsets) > 0
     return varied if queries.query_weights is None else varied & (queries.query_weights > 0)
+
+
+def documents_to_learn_from(
+    queries: SomeQueries, weighting: Weighting | None, unjudged: UnjudgedRule = "skip"
+) -> SomeQueries:
+    """Return scaled queries as losses take them: unjudged documents left out or irrelevant, and queries weighted.
+
+    Features are scaled before, with the unjudged documents: they are among those that will be ranked.
+
+    >>> queries = Queries.from_arrays([[0.0]] * 4, [2, 1, 0, np.nan], group=[2, 2])
+    >>> documents_to_learn_from(queries, "pairs").grades.tolist()
+    [2.0, 1.0, 0.0]
+    """
+    return weighted(cast("SomeQueries", queries.with_unjudged(unjudged)), weighting)
 
 
 def weighted(queries: SomeQueries, weighting: Weighting | None) -> SomeQueries:

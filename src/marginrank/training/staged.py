@@ -30,7 +30,7 @@ from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.training.early_stopping import EarlyStopping
 from marginrank.training.loss_minimizer import NO_ORDER, Fit, LossMinimizer
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan
-from marginrank.training.query_weighting import weighted
+from marginrank.training.query_weighting import documents_to_learn_from
 from marginrank.training.risk import RankingRisk
 from marginrank.training.tight_bound import BoundChoice, Tight
 from marginrank.training.trainer import make_models
@@ -263,7 +263,8 @@ class StagedTrainer:
         selection = StageSelection.of(plan, scaling, context, scorer.patience, lowest=True)
         limits = StageLimits(1.0, deadline.at, plan.seed, plan.n_jobs)
         growth = _Growth(scorer, plan.needed_loss, plan.bound, limits)
-        fits = growth.path(weighted(scaling.queries, plan.weighting), context.Cs, selection)
+        ready = documents_to_learn_from(scaling.queries, plan.weighting, plan.unjudged)
+        fits = growth.path(ready, context.Cs, selection)
         return make_models(plan, queries, scaling, fits)
 
 

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from marginrank.data.partitions import AnyQueries
-from marginrank.errors import DataError, warn
+from marginrank.data.queries import Queries
+from marginrank.data.statistics import queries_of_one_grade
+from marginrank.data.unjudged import NOTHING_JUDGED
+from marginrank.errors import DataError, Parameter, warn
 from marginrank.model.model import Model, Provenance, TrainingRecord
 from marginrank.preparation.scaling import FittedScaling
 from marginrank.runtime.threads import default_threads
@@ -39,6 +42,7 @@ def train_path(plan: Plan, queries: AnyQueries, context: FitContext | None = Non
         if plan.C != 1.0 and not plan.capabilities.takes_C:
             warn(f"{plan.label} has no C, so C = {plan.C:g} is ignored; leave it out")
     check_capabilities(plan, queries, context)
+    check_judged(plan, queries)
     with default_threads(plan.n_jobs):
         return plan.trainer.train(plan, queries, context)
 
@@ -52,6 +56,20 @@ def check_capabilities(plan: Plan, queries: AnyQueries, context: FitContext) -> 
         check_resumes(plan)
     if queries.is_sparse and not able.takes_sparse:
         raise DataError(f"{plan.label} takes no sparse X; pass X.toarray()")
+
+
+def check_judged(plan: Plan, queries: AnyQueries) -> None:
+    """Refuse queries without a grade, or whose judged documents have no order because the others are left out."""
+    if not queries.n_unjudged or plan.unjudged == "irrelevant":
+        return
+    if queries.n_unjudged == queries.n_documents:
+        raise DataError(NOTHING_JUDGED)
+    if isinstance(queries, Queries) and queries_of_one_grade(queries) == len(queries):
+        raise DataError(
+            "the judged documents of every query have a single grade, and unjudged ones are left out, so there is "
+            "nothing to learn; judge more, or count unjudged documents as irrelevant: ",
+            Parameter("unjudged", "irrelevant"),
+        )
 
 
 def check_continues(plan: Plan) -> None:

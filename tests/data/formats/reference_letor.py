@@ -100,8 +100,9 @@ def _demand(condition: bool, problem: str) -> None:
 
 
 def _row(words: list[bytes], comment: bytes, dtype: type[np.floating], missing: str, first_index: int) -> Row:
-    grade = _number(words[0], np.float64)
-    _demand(grade >= 0, "negative grade")
+    grade = np.nan if MISSING.fullmatch(words[0]) else _number(words[0], np.float64)
+    grade = np.nan if grade == -1 else grade
+    _demand(not grade < 0, "negative grade")
     query = None
     rest = words[1:]
     if rest and rest[0].lower().startswith(b"qid:"):

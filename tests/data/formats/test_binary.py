@@ -219,7 +219,6 @@ def rewrite(path: Path, kind: str = "queries", header: dict[str, Any] | None = N
 
 NAN, INF = float("nan"), float("inf")
 DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
-    "NaN grade": ({"grades": [0, NAN, 0, 1]}, "grades[1] is nan"),
     "infinite grade": ({"grades": [0, 1, INF, 1]}, "grades[2] is inf"),
     "negative grade": ({"grades": [0, -1.0, 0, 1]}, "grades[1] is -1"),
     "whole grades": ({"grades": [0, 1, 0, 1]}, "grades are int64, not float64"),
@@ -434,8 +433,8 @@ NPZ_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "offsets must rise from 0 to the number of rows, 4",
     ),
     "negative grade": (
-        {"X": [[1.0]], "y": [-1], "qid": [1]},
-        "y[0] is -1; grades must not be negative; shift them, for example y - y.min()",
+        {"X": [[1.0]], "y": [-2], "qid": [1]},
+        "y[0] is -2; grades must not be negative, and only -1 means unjudged; shift them: y - y.min()",
     ),
 }
 

@@ -228,7 +228,7 @@ OBJECT = "; write one object per line"
         ('qid,label,d,bm25\n1,2,"3\n",7\n1,-2,4,7\n', ":2: column 'd' holds '3\\n', not a number" + FEATURES),
         (
             'qid,label,docid,bm25\n1,2,"3\n",7\n1,-2,4,7\n',
-            ":4: column 'label' is -2; grades must not be negative; shift them",
+            ":4: column 'label' is -2; grades must not be negative, and only -1 means unjudged; shift them",
         ),
         (
             "qid;label;bm25\n1;2;0,5\n",
@@ -245,10 +245,6 @@ OBJECT = "; write one object per line"
             ":3: a quote is never closed; close it, or put the field in quotes and write the quote twice",
         ),
         ("qid,label,bm25\n1,2,7\n,1,7\n", ":3: this row has no query id; every row needs one"),
-        (
-            "qid,label,bm25\n1,2,7\n1,,7\n",
-            ":3: column 'label' has no value; drop the rows without a judgement",
-        ),
         ("qid,label,bm25\n1,2,inf\n", ":2: column 'bm25' is inf; replace it"),
         (
             "qid,label,,bm25\n0,1,2,7\n",

@@ -540,10 +540,10 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {},
         ":1:3: '1x' is not a grade; a line reads: grade qid:Q index:value ... # comment",
     ),
-    "NaN grade": (
-        b"nan qid:1 1:1\n",
+    "word for a grade": (
+        b"none qid:1 1:1\n",
         {},
-        ":1:1: 'nan' is not a grade; a line reads: grade qid:Q index:value ... # comment",
+        ":1:1: 'none' is not a grade; a line reads: grade qid:Q index:value ... # comment",
     ),
     "no grade": (
         b"qid:1 1:1\n",
@@ -551,14 +551,14 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
         ":1:1: 'qid:1' is not a grade; a line reads: grade qid:Q index:value ... # comment",
     ),
     "negative grade": (
-        b"# x\n\n-1 qid:1 1:1\n",
+        b"# x\n\n-2 qid:1 1:1\n",
         {},
-        ":3:1: negative grade '-1'; grades start at 0, so shift them",
+        ":3:1: negative grade '-2'; grades start at 0, and -1 means unjudged, so shift them",
     ),
     "slightly negative grade": (
         b"-1e-320 qid:1 1:1\n",
         {},
-        ":1:1: negative grade '-1e-320'; grades start at 0, so shift them",
+        ":1:1: negative grade '-1e-320'; grades start at 0, and -1 means unjudged, so shift them",
     ),
     "infinite grade": (b"1e999 qid:1 1:1\n", {}, ":1:1: '1e999' is too large for float64; rescale"),
     "wrong token": (b"1 qid:1 1:1 two 3:3\n", {}, ":1:13: 'two' is not index:value"),

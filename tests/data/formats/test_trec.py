@@ -117,8 +117,10 @@ def test_compressed(write: Callable[..., Path], suffix: str, compress: Callable[
         read_run(path)
 
 
-def test_negative_grades_count_as_zero(write: Callable[..., Path]) -> None:
-    assert read_qrels(write("1 0 a -1\n1 0 b -2\n1 0 c 3\n")).grades.tolist() == [0, 0, 3]
+def test_negative_grades_are_unjudged(write: Callable[..., Path]) -> None:
+    qrels = read_qrels(write("1 0 a -1\n1 0 b -2\n1 0 c 3\n"))
+    np.testing.assert_array_equal(qrels.grades, [np.nan, np.nan, 3])
+    assert repr(qrels) == "Qrels(1 topics, 1 judgements, 2 unjudged documents)"
 
 
 def test_names_that_are_not_ascii(write: Callable[..., Path]) -> None:
@@ -446,7 +448,8 @@ def test_the_files_of_trec_eval(shared_data: Callable[[str], Path]) -> None:
     assert (len(run), len(run.scores)) == (3, 1500)
     graded = read_qrels(folder / "qrels.rel_level.xz")
     assert len(graded) == 3
-    assert graded.grades.max() > 1
+    assert np.nanmax(graded.grades) > 1
+    assert np.isnan(graded.grades).sum() == 304
 
 
 def test_names_in_another_encoding_come_back_byte_for_byte(write: Callable[..., Path], tmp_path: Path) -> None:

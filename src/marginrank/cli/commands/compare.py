@@ -65,7 +65,7 @@ def command(
     compared = _compare(found.results, judging.spellings, baseline or found.baseline)
     parts = parts_of(found.results)
     within = intervals_of(parts, judging.spellings) if intervals else []
-    sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged)]
+    sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged, judging.unjudged_rule)]
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
     output.result(_record(found, compared, parts, within), "\n\n".join(sections))
 

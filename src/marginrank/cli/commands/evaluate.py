@@ -64,7 +64,7 @@ def command(
     parts = parts_of(results)
     within = intervals_of(parts, measures) if intervals else []
     means = means_text(parts, measures, within)
-    sections = [means + unjudged_line(found.unjudged)]
+    sections = [means + unjudged_line(found.unjudged, judging.unjudged_rule)]
     sections += [_per_query(results, measures)] if shown else []
     record = _record(parts, within, per_query=shown)
     for name, one in found.unjudged.items():

@@ -101,6 +101,7 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
         ("features", f"{found['features']:,} ({found['feature_type']})"),
         ("grades", _grades(grades).split("\n")),
+        *_unjudged(found["unjudged"], found["documents"]),
         ("constant", _listed("feature", found["constant_features"])),
         ("equal features", _listed("group", [" = ".join(group) for group in found["duplicated_features"]])),
         ("repeated rows", _repeated(found["repeated_documents"])),
@@ -155,6 +156,12 @@ def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
     entries = [("topics", f"{len(found):,}"), ("documents", f"{record['documents']:,}"), ("per topic", per_topic)]
     if isinstance(found, Run):
         return {"kind": "run", **record, "tag": found.tag}, facts([("run", f"{path}, tag {found.tag}"), *entries])
-    grades = histogram(found.grades)
+    grades, unjudged = histogram(found.grades), int(np.isnan(found.grades).sum())
     judged = [("judged", str(path)), *entries, ("grades", _grades(grades).split("\n"))]
-    return {"kind": "qrels", **record, "grades": grades}, facts(judged)
+    judged += _unjudged(unjudged, len(found.document_ids))
+    return {"kind": "qrels", **record, "grades": grades, "unjudged": unjudged}, facts(judged)
+
+
+def _unjudged(unjudged: int, documents: int) -> list[tuple[str, str]]:
+    """Count the documents without a grade; nothing if there are none."""
+    return [("unjudged", f"{count(unjudged, 'document')}, {100 * unjudged / documents:.1f} %")] if unjudged else []

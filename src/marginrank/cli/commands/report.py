@@ -80,6 +80,7 @@ def command(
             policy=judging.policy,
             depth=judging.depth,
             missing_topics=judging.missing_topics,
+            unjudged=judging.unjudged_rule,
             k=k,
             baseline=baseline,
             title=title or f"{', '.join(names)} on {judged.name}",

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from marginrank.cli.exit_codes import UsageError, naming_option
-from marginrank.cli.options.shared_options import measure_names, policy_option
+from marginrank.cli.options.shared_options import measure_names, policy_option, unjudged_option
 from marginrank.runtime.default_measures import DEFAULT_MEASURE, DEFAULT_MEASURES
 
 #: The baseline where none is named.
@@ -38,6 +38,12 @@ class EvaluationOptions:
     missing_topics: Annotated[
         Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")
     ] = "error"
+    unjudged: Annotated[Literal["skip", "irrelevant"] | None, unjudged_option()] = None
+
+    @property
+    def unjudged_rule(self) -> Literal["skip", "irrelevant"]:
+        """What becomes of documents without a grade."""
+        return self.unjudged or "irrelevant"
 
     @property
     def spellings(self) -> list[str]:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 import typer
 
 from marginrank.cli.exit_codes import UsageError, naming_option
-from marginrank.cli.options.shared_options import bound_option, jobs_option, measure_names, preset_names
+from marginrank.cli.options.shared_options import (
+    bound_option,
+    jobs_option,
+    measure_names,
+    preset_names,
+    unjudged_option,
+)
 from marginrank.errors import Message, Parameter
 
 if TYPE_CHECKING:
@@ -74,6 +80,7 @@ class MethodOptions:
             show_default="equal weights",
         ),
     ] = None
+    unjudged: Annotated[Literal["skip", "irrelevant"] | None, unjudged_option()] = None
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
@@ -230,6 +237,7 @@ class MethodOptions:
             "solver": self._solver(),
             "scaling": None if self.scaling == "none" else self.scaling,
             "weighting": self.weighting,
+            "unjudged": self.unjudged or "skip",
             "patience": self.patience,
             "random_state": self.random_state or 0,
             "n_jobs": self.n_jobs,

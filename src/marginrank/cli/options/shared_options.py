@@ -94,6 +94,14 @@ def bound_option() -> Any:
     )
 
 
+def unjudged_option() -> Any:
+    """Declare ``--unjudged``."""
+    return typer.Option(
+        help="Documents without a grade: skip leaves them out, irrelevant gives them grade 0.",
+        show_default="skip in training, irrelevant in evaluation",
+    )
+
+
 def jobs_option(panel: str | None = None) -> Any:
     """Declare ``--n-jobs``, in a panel of the help other than that of its group."""
     return typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=panel)

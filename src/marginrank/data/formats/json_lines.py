@@ -308,7 +308,7 @@ def write_json_lines(path: str | Path, queries: Queries) -> None:
         for row in written_rows(queries):
             document = None if row.document is None else json.dumps(row.document, ensure_ascii=False)
             head = [word for word in (spelled[row.query], row.grade, document, row.weight) if word is not None]
-            values = [*head, *(word or "null" for word in row.features)]
+            values = [word or "null" for word in (*head, *row.features)]
             file.write("{" + ", ".join(map("".join, zip(keys, values, strict=True))) + "}\n")
 
 

@@ -21,6 +21,7 @@ from marginrank.data.formats.text_files import Paths, Tokens, create_text, line_
 from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, id_array, join_text, text_bytes
+from marginrank.data.unjudged import UNJUDGED
 from marginrank.data.validation import check_queries, check_width, warn_if_repeated
 from marginrank.errors import DataError, Message, Parameter, ParameterError
 from marginrank.runtime.lazy_imports import sp
@@ -159,7 +160,9 @@ def _read_left_over(left: IntArray, block: Tokens, grades: FloatArray, values: A
         if np.isinf(target[place]):
             raise block.error(start, _too_large(block.word(start), target.dtype))
         if at < 0 and number < 0:
-            raise block.error(start, _negative_grade(block.word(start)))
+            if number != UNJUDGED:
+                raise block.error(start, _negative_grade(block.word(start)))
+            target[place] = np.nan
 
 
 def _too_large(word: str, dtype: np.dtype[Any]) -> Message:
@@ -168,7 +171,7 @@ def _too_large(word: str, dtype: np.dtype[Any]) -> Message:
 
 
 def _negative_grade(word: str) -> str:
-    return f"negative grade {word}; grades start at 0, so shift them"
+    return f"negative grade {word}; grades start at 0, and -1 means unjudged, so shift them"
 
 
 def _error_at(code: int, block: Tokens, at: int, options: Options) -> DataError:
@@ -222,8 +225,8 @@ _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\ud800-\udc7f\udd00-\udfff]")
 def write_letor(path: str | Path, queries: Queries) -> None:
     """Write LETOR text, query after query; numbers have enough digits to be read back exactly.
 
-    Dense features are all written; of sparse ones, those that are stored. Weights, document groups and feature names
-    are left out: the text has no place for them.
+    Dense features are all written; of sparse ones, those that are stored. Unjudged documents have grade
+    −1. Weights, document groups and feature names are left out: the text has no place for them.
     """
     queries = queries.grouped
     _check_names(queries)
@@ -233,11 +236,12 @@ def write_letor(path: str | Path, queries: Queries) -> None:
         )
     names = as_text(queries.query_ids).tolist()
     query_of_row = queries.query_of_row
+    written_grades = np.where(np.isnan(queries.grades), UNJUDGED, queries.grades)
     with create_text(path) as file:
         for rows, X in feature_rows(queries):
             heads = (
                 f"{short_number(g)} qid:{names[q]}"
-                for g, q in zip(queries.grades[rows].tolist(), query_of_row[rows].tolist(), strict=True)
+                for g, q in zip(written_grades[rows].tolist(), query_of_row[rows].tolist(), strict=True)
             )
             lines = (
                 f"{head}{body}{tail}\n"

@@ -8,6 +8,7 @@ import numpy as np
 
 from marginrank.data.formats.number_kernel import LEFT_OVER, NOT_A_NUMBER, parse_number
 from marginrank.data.formats.text_kernel import HASH, LINE_FEED, SPACE, ends_word, skip_blanks
+from marginrank.data.unjudged import UNJUDGED
 from marginrank.runtime.kernels import njit
 
 COLON: Final = 58
@@ -149,17 +150,21 @@ def _starts_with_qid(text, at):  # type: ignore[no-untyped-def]
 
 @njit()
 def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untyped-def]
-    """Read the grade that begins a line; returns the place after it and what is wrong."""
+    """Read the grade that begins a line, NaN if it is −1 or missing; returns the place after it and what is wrong."""
     grade, end, status = parse_number(text, at)
     if status == NOT_A_NUMBER or not _ends_number(text[end]):
-        return at, n_left, BAD_GRADE
+        end, problem = _kind_of_word(text, at)
+        if problem != MISSING_VALUE:
+            return at, n_left, BAD_GRADE
+        grades[row] = np.nan
+        return end, n_left, FINE
     if status == LEFT_OVER:
         if n_left == len(left):
             return at, n_left, NO_ROOM
         left[n_left, 0], left[n_left, 1], left[n_left, 2] = -1 - row, at, end
         n_left += 1
-    grades[row] = grade
-    return (at, n_left, NEGATIVE_GRADE) if grade < 0 else (end, n_left, FINE)
+    grades[row] = np.nan if grade == UNJUDGED else grade
+    return (at, n_left, NEGATIVE_GRADE) if grades[row] < 0 else (end, n_left, FINE)
 
 
 @njit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ _ROWS_AT_ONCE: Final = 4096
 
 
 class WrittenRow(NamedTuple):
-    """A document in words; the numbers of features that are missing are empty."""
+    """A document in words; the numbers of features that are missing are empty, and so is the grade if unjudged."""
 
     query: int
     grade: str | None
@@ -35,7 +36,7 @@ def written_rows(queries: Queries) -> Iterator[WrittenRow]:
         words = ["" if word == "NaN" else word for word in number_words((X.toarray() if sp.issparse(X) else X).ravel())]
         grades: list[str | None] = [None] * n
         if queries.judgements is not None:
-            grades = [short_number(grade) for grade in queries.judgements[rows].tolist()]
+            grades = ["" if math.isnan(grade) else short_number(grade) for grade in queries.judgements[rows].tolist()]
         names: list[str | None] = [None] * n
         if queries.document_ids is not None:
             names = as_text(queries.document_ids[rows]).tolist()

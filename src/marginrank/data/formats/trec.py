@@ -31,8 +31,8 @@ _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\s\ud800-\udc7f\udd00-\udfff]")
 class Qrels:
     """Judged documents of topics: ``topic iteration document grade`` lines.
 
-    Documents of topic ``t`` are ``offsets[t]:offsets[t + 1]``. Negative grades are kept as 0, which is how
-    trec_eval counts them: judged or not, they are not relevant.
+    Documents of topic ``t`` are ``offsets[t]:offsets[t + 1]``. A negative grade is kept as NaN: as trec_eval has it,
+    the document was in the pool, but nobody judged it.
     """
 
     topics: AnyArray
@@ -52,10 +52,12 @@ class Qrels:
         Qrels(2 topics, 3 judgements)
         """
         topics, offsets, documents, grades = _flat(judgements, "grade")
-        return cls(topics, offsets, documents, np.maximum(grades, 0.0))
+        return cls(topics, offsets, documents, _pooled(grades))
 
     def __repr__(self) -> str:
-        return f"Qrels({len(self):,} topics, {len(self.grades):,} judgements)"
+        n_unjudged = int(np.isnan(self.grades).sum())
+        unjudged = f", {n_unjudged:,} unjudged documents" if n_unjudged else ""
+        return f"Qrels({len(self):,} topics, {len(self.grades) - n_unjudged:,} judgements{unjudged})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,6 +136,8 @@ def _flat(lists: Mapping[Any, Mapping[Any, float]], what: str) -> tuple[AnyArray
 
 def _dict_number(query: Any, document: Any, number: Any, what: str) -> float:
     place = f"query {query!r}, document {document!r}: the {what} is"
+    if what == "grade" and (number is None or str(number) == "nan"):
+        return float("nan")
     if not isinstance(number, int | float | np.number | np.bool_):
         raise DataError(f"{place} {number!r}; give a number")
     if not np.isfinite(number):
@@ -154,7 +158,12 @@ def trec_order(offsets: IntArray, scores: FloatArray, document_ids: AnyArray) ->
 def read_qrels(paths: Paths, *, max_memory: int | str | None = None) -> Qrels:
     """Read TREC judgements; several files are concatenated."""
     table = _read_table(paths, memory_budget(max_memory), columns=4, number=3, what="topic iteration document grade")
-    return Qrels(table.topics, table.offsets, table.document_ids, np.maximum(table.numbers, 0.0))
+    return Qrels(table.topics, table.offsets, table.document_ids, _pooled(table.numbers))
+
+
+def _pooled(grades: FloatArray) -> FloatArray:
+    """Return grades with NaN for negative ones."""
+    return np.where(grades < 0, np.nan, grades)
 
 
 def read_run(paths: Paths, *, max_memory: int | str | None = None) -> Run:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
+from marginrank.data.unjudged import SOME_UNJUDGED
+from marginrank.errors import DataError
 from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.gains import check_grades
 from marginrank.typing import BoolArray, FloatArray, IntArray
@@ -96,6 +98,8 @@ class Levels:
 
 def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     """Arrange documents by what they are worth to a measure; gains are normalised if the measure is."""
+    if np.isnan(grades).any():
+        raise DataError(SOME_UNJUDGED)
     check_grades([measure], grades)
     worth = measure.worth(RankedGrades(grades, offsets, grades, offsets))
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

@@ -23,7 +23,7 @@ from marginrank.scorers.linear.scorer import Linear
 from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.training.loss_minimizer import NO_ORDER, Fit
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan
-from marginrank.training.query_weighting import ordered_queries, weighted
+from marginrank.training.query_weighting import documents_to_learn_from, ordered_queries
 from marginrank.training.staged import StageSelection, keep_best
 from marginrank.training.trainer import make_models
 from marginrank.typing import Features, FloatArray, IntArray
@@ -100,7 +100,7 @@ class Baseline(OptionObject, ABC):
         deadline = Deadline.after(min(plan.time_limit, context.time_limit))
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         scaling = self.scale(plan, in_canonical_order(in_memory(queries, plan.label)))
-        ready = weighted(scaling.queries, plan.weighting)
+        ready = documents_to_learn_from(scaling.queries, plan.weighting, plan.unjudged)
         self.check(plan, ready)
         fits: list[tuple[Form, Fit]] = []
         for C in context.Cs:
