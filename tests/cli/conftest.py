@@ -76,7 +76,7 @@ def write_ratings(folder):
 
 
 def write_judged_by_raters(folder):
-    """Grades of 40 documents of 8 queries by ann and bob, who agree on most."""
+    """Grades of 40 documents of 8 queries by ann and bob, who agree on most, and documents to judge, of two topics."""
     rng = np.random.default_rng(5)
     lines = ["query,document,rater,grade"]
     for document in range(40):
@@ -84,6 +84,8 @@ def write_judged_by_raters(folder):
         for rater, change in (("ann", 0), ("bob", int(rng.random() < 0.3))):
             lines.append(f"{document // 5 + 1},doc{document},{rater},{abs(grade - change)}")
     (folder / "raters.csv").write_text("\n".join(lines) + "\n")
+    titles = [f"{document // 20 + 1},doc{document},Title {document},Text of it" for document in range(40)]
+    (folder / "documents.csv").write_text("\n".join(["query,document_id,title,text", *titles]) + "\n")
 
 
 def write_clicks_of_products(folder):

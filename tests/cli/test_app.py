@@ -38,6 +38,7 @@ def examples_of(help_text):
 def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch, help_of):
     pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal
+    monkeypatch.setattr("marginrank.judging.JudgingServer.serve_forever", lambda *_, **__: None)
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     for command in COMMANDS:

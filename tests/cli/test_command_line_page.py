@@ -24,6 +24,7 @@ def commands_of(page):
 def test_examples_of_the_page_run(run, folder, monkeypatch):
     pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal
+    monkeypatch.setattr("marginrank.judging.JudgingServer.serve_forever", lambda *_, **__: None)
     monkeypatch.setattr("gc.set_threshold", lambda _: None)  # of this process
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves

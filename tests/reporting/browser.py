@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import select
@@ -79,7 +80,7 @@ class Browser:
 
 
 class Page:
-    """A page in a window of some width, light or dark."""
+    """A page in a window of some width, light or dark: a file, or an address."""
 
     def __init__(self, browser, path, *, width, dark):
         target = browser.send("Target.createTarget", url="about:blank")["targetId"]
@@ -90,7 +91,7 @@ class Page:
         phone = width < 600
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
         self.show(dark)
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         browser.wait_for("Page.loadEventFired", self._session)
 
     def show(self, dark):
@@ -117,10 +118,26 @@ class Page:
             self.send("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
     def press_enter(self):
+        self.press("Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
+
+    def press(self, key, **more):
+        """Press a key and let it go."""
         for kind in ("keyDown", "keyUp"):
-            self.send(
-                "Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13
-            )
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, **{"text": key} | more)
+
+    def type(self, text):
+        self.send("Input.insertText", text=text)
+
+    def wait_until(self, condition, seconds=30):
+        """Wait until an expression is true."""
+        assert self.evaluate(
+            f"(async () => {{ for (let n = 0; n < {seconds * 50}; n++) {{ if ({condition}) return true;"
+            " await new Promise((resume) => setTimeout(resume, 20)); } return false; })()"
+        ), condition
+
+    def picture(self):
+        """Return the window as PNG."""
+        return base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
 
     def _events(self, name):
         return [

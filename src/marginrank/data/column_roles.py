@@ -188,7 +188,7 @@ def _recognise(columns: Iterable[str], tiers: Sequence[Sequence[str]], option: s
     """Return the column with a usual name, if there is one; refuse two that are equally likely."""
     names = list(columns)
     for tier in tiers:
-        matches = [name for name in names if _spelling(name) in tier]
+        matches = [name for name in names if spelling(name) in tier]
         if len(matches) > 1:
             both = " and ".join(map(repr, matches[:2]))
             raise DataError(f"{both} may both be the column of {what}; name it with ", Parameter(option, matches[0]))
@@ -197,10 +197,10 @@ def _recognise(columns: Iterable[str], tiers: Sequence[Sequence[str]], option: s
     return None
 
 
-def _spelling(name: str) -> str:
+def spelling(name: str) -> str:
     """Return a name as the usual names are written.
 
-    >>> _spelling("Product-ID"), _spelling("product_id"), _spelling("productId")
+    >>> spelling("Product-ID"), spelling("product_id"), spelling("productId")
     ('productid', 'productid', 'productid')
     """
     return re.sub(r"[\s_-]", "", name).lower()
@@ -208,22 +208,22 @@ def _spelling(name: str) -> str:
 
 def is_query_name(name: str) -> bool:
     """Return whether a name is a usual one of query ids."""
-    return any(_spelling(name) in tier for tier in QUERY_COLUMNS)
+    return any(spelling(name) in tier for tier in QUERY_COLUMNS)
 
 
 def is_id_name(name: str) -> bool:
     """Return whether a name is a usual one of query or document ids."""
-    return is_query_name(name) or any(_spelling(name) in tier for tier in DOCUMENT_COLUMNS)
+    return is_query_name(name) or any(spelling(name) in tier for tier in DOCUMENT_COLUMNS)
 
 
 def is_weight_name(name: str) -> bool:
     """Return whether a name is a usual one of document weights."""
-    return any(_spelling(name) in tier for tier in WEIGHT_COLUMNS)
+    return any(spelling(name) in tier for tier in WEIGHT_COLUMNS)
 
 
 def is_grade_name(name: str, *, judged: bool) -> bool:
     """Return whether a name is a usual one of grades; beside a column of grades, a rating may be anything."""
-    return any(_spelling(name) in tier for tier in GRADE_COLUMNS[: 1 if judged else 2])
+    return any(spelling(name) in tier for tier in GRADE_COLUMNS[: 1 if judged else 2])
 
 
 def feature_advice(numbers: Sequence[str]) -> Message:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy.typing as npt
 
 from marginrank.data.arrays import as_numbers
 from marginrank.data.column_roles import choose_columns
-from marginrank.data.formats.csv import csv_records
 from marginrank.data.formats.trec import Qrels
 from marginrank.data.frames import open_frame
 from marginrank.data.queries import Queries
@@ -24,7 +22,7 @@ from marginrank.runtime.text import count, suggest
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Names of the column of raters that are recognised, whatever their case.
-_RATER_COLUMNS: Final = ("rater", "rater_id", "annotator", "assessor", "judge", "labeler", "worker", "user")
+RATER_COLUMNS: Final = ("rater", "rater_id", "annotator", "assessor", "judge", "labeler", "worker", "user")
 #: The grade that says, in TREC files and elsewhere, that nobody judged the document.
 _UNJUDGED: Final = -1.0
 
@@ -162,52 +160,11 @@ class Judgements:
         return f"Judgements({grades} of {documents} of {queries} by {', '.join(self.raters)})"
 
 
-def read_judgements(
-    path: str | Path,
-    *,
-    qid: str | None = None,
-    document_id: str | None = None,
-    rater: str | None = None,
-    grade: str | None = None,
-) -> Judgements:
-    """Read judgements from a table with one per row; the columns are those of `Judgements.from_frame`.
-
-    Args:
-        path: A file with the names of the columns in the first line, ``.csv`` (commas) or any other (tabs).
-        qid: Column of query ids.
-        document_id: Column of document ids.
-        rater: Column of raters.
-        grade: Column of grades; empty and −1 mean unjudged.
-    """
-    path = Path(path)
-    try:
-        records = csv_records(path, "," if ".csv" in path.suffixes else "\t")
-        _, header = next(records, (1, [""]))
-        places = [header.index(name) for name in _roles(header, qid, document_id, rater, grade)]
-        columns: tuple[list[Any], ...] = ([], [], [], [])
-        for line, record in records:
-            if len(record) != len(header):
-                raise DataError(f"{len(record)} columns, and {len(header)} in the first line", line=line)
-            *ids, value = (record[place] for place in places)
-            for column, cell in zip(columns, [*ids, _number(value, line)], strict=True):
-                column.append(cell)
-        return Judgements.of(*columns)
-    except DataError as error:
-        raise error.at(path) from None
-
-
-def _number(cell: str, line: int) -> float:
-    try:
-        return float(cell) if cell.strip() else np.nan
-    except ValueError:
-        raise DataError(f"the grade is {cell!r}, which is not a number", line=line) from None
-
-
 def _roles(
     columns: Sequence[str], qid: str | None, document_id: str | None, rater: str | None, grade: str | None
 ) -> tuple[str, str, str, str]:
     """Return the columns of queries, documents, raters and grades."""
-    usual = (name for known in _RATER_COLUMNS for name in columns if name.strip().lower().replace(" ", "_") == known)
+    usual = (name for known in RATER_COLUMNS for name in columns if name.strip().lower().replace(" ", "_") == known)
     raters = rater or next(usual, None)
     others = [name for name in columns if name != raters]
     chosen = choose_columns(others, qid=qid, grade=grade, document_id=document_id, features=())
@@ -250,4 +207,4 @@ def _pairs(query: AnyArray, document: AnyArray) -> tuple[AnyArray, IntArray, Any
     return queries[pairs // len(documents)], row, documents[pairs % len(documents)]
 
 
-__all__ = ["Judgements", "read_judgements"]
+__all__ = ["RATER_COLUMNS", "Judgements"]

@@ -41,6 +41,8 @@ OF_EACH_COMMAND = {
     "--method",
     "--top",
     "--baseline",
+    "--format",
+    "--port",
     "--measure",
     "--preset",
     "--scorer",

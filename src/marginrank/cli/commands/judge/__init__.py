@@ -4,4 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-HELP: Final = "Judge documents, and work with the judgements of several raters."
+HELP: Final = (
+    "Judge documents, and work with the judgements of several raters.\n\n"
+    "marginrank judge DATA opens the page to judge in, like marginrank judge page DATA."
+)
+#: The command that is meant by ``marginrank judge DATA``.
+DEFAULT: Final = "page"
