@@ -7,7 +7,8 @@ import csv
 import numpy as np
 import pytest
 
-from marginrank.errors import ParameterError
+from marginrank import Queries
+from marginrank.errors import DataError, ParameterError
 from marginrank.judging import Judgements, dawid_skene, merge
 
 # Dawid and Skene (1979), Table 1: 45 patients, observer 1 three times, observers 2 to 5 once each.
@@ -151,3 +152,13 @@ def test_documents_are_adjudicated_by_uncertainty_and_written(tmp_path):
     assert len(merge(table.of_raters(["x"])).adjudication()) == 0
     with pytest.raises(ParameterError, match="choose 'mean', 'majority' or 'dawid-skene'"):
         merge(table, "median")
+
+
+def test_grades_are_put_onto_queries_in_any_order():
+    table = Judgements.of(["7", "7", "8"], ["a", "a", "c"], ["x", "y", "x"], [2, 1, 3])
+    queries = Queries.from_arrays(np.zeros((3, 1)), None, qid=[8, 7, 7], document_ids=["c", "b", "a"])
+    merged = merge(table).onto(queries)
+    np.testing.assert_array_equal(merged.grades, [3, np.nan, 1.5])
+    assert merged.n_unjudged == 1
+    with pytest.raises(DataError, match="do ids of queries and documents agree"):
+        merge(table).onto(Queries.from_arrays(np.zeros((1, 1)), None, qid=["q7"], document_ids=["a"]))

@@ -108,6 +108,21 @@ def test_rows_in_any_order_with_scores_are_as_runs():
     assert shuffled.verdicts[0].difference == pytest.approx(plain.verdicts[0].difference, abs=1e-12)
     assert plain.verdicts[0].difference == pytest.approx(difference(truth, runs, "dcg@4"), abs=1e-12)
     assert plain.final
+    hidden = np.where(rng.random(24) < 0.5, np.nan, grades)
+    known = {
+        q: {d: int(g) for d, g, at in zip(ids, hidden, qid, strict=True) if at == q and not np.isnan(g)} for q in "uvw"
+    }
+    half = Queries.from_arrays(np.zeros((24, 1)), hidden[order], qid=qid[order], document_ids=ids[order])
+    results = (
+        judge_next(half, {name: one[order] for name, one in scores.items()}, "dcg@4", grades=[0, 1, 2]),
+        judge_next(known, runs, "dcg@4", grades=[0, 1, 2]),
+    )
+    assert results[0].verdicts[0] == pytest.approx(results[1].verdicts[0])
+    assert {(one.query, one.document) for one in results[0].documents} == {
+        (one.query, one.document) for one in results[1].documents
+    }
+    unjudged = Queries.from_arrays(np.zeros((24, 1)), None, qid=qid[order], document_ids=ids[order])
+    assert judge_next(unjudged, {name: one[order] for name, one in scores.items()}).n_judged == 0
 
 
 def test_the_model_is_ridge_regression_times_what_the_query_is_worth():

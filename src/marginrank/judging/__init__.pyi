@@ -25,6 +25,7 @@ from .next_judgements import NextDocument as NextDocument
 from .next_judgements import NextJudgements as NextJudgements
 from .next_judgements import PairVerdict as PairVerdict
 from .next_judgements import judge_next as judge_next
+from .prediction_powered import MachineCannotHelpError as MachineCannotHelpError
 from .prediction_powered import PoweredMean as PoweredMean
 from .prediction_powered import powered_compare as powered_compare
 from .prediction_powered import powered_evaluate as powered_evaluate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from marginrank.data.formats.trec import Qrels
 from marginrank.data.grouping import offsets_from_sizes
+from marginrank.data.queries import Queries
+from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.judging.judgements import Judgements
 from marginrank.runtime.files import atomic_path
@@ -71,6 +73,21 @@ class MergedGrades:
         """Return the grades as judgements, which `marginrank.evaluate` and others take."""
         topics, sizes = np.unique(self.query_ids, return_counts=True)
         return Qrels(topics, offsets_from_sizes(sizes), self.document_ids, self.grades)
+
+    def onto(self, queries: Queries) -> Queries:
+        """Return queries with these grades, NaN for documents that have none.
+
+        Raises:
+            DataError: None of their documents has a grade.
+        """
+        pairs = zip(self.query_ids.tolist(), self.document_ids.tolist(), strict=True)
+        grade_of = dict(zip(pairs, self.grades.tolist(), strict=True))
+        names = as_text(queries.document_names).tolist()
+        rows = zip(as_text(queries.query_ids)[queries.query_of_row].tolist(), names, strict=True)
+        grades = np.array([grade_of.get(pair, np.nan) for pair in rows], dtype=np.float64)
+        if np.isnan(grades).all():
+            raise DataError("no document of these queries has a merged grade; do ids of queries and documents agree?")
+        return replace(queries, judgements=grades)
 
     def write(self, path: str | Path) -> None:
         """Write a CSV file with the columns query, document, grade, uncertainty, raters and disputed."""

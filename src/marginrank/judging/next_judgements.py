@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -260,6 +260,8 @@ def judging_pool(
 ) -> JudgingPool:
     """Gather the documents that count for some system, with their weights, ranks and grades."""
     truth = as_judged(judged)
+    if isinstance(truth, Queries) and not truth.has_grades:
+        truth = replace(truth, judgements=np.full(truth.n_documents, np.nan))
     runs = [_as_run(truth, system) for system in systems.values()]
     qrels = as_qrels(truth) if isinstance(truth, Queries) else truth
     n_queries = len(np.unique(np.concatenate([run.topics for run in runs])))

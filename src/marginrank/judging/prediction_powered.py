@@ -18,6 +18,10 @@ from marginrank.typing import FloatArray
 _FEWEST: Final = 20
 
 
+class MachineCannotHelpError(DataError):
+    """The grades of the machine would not make the interval shorter."""
+
+
 @dataclass(frozen=True)
 class PoweredMean:
     """A mean over queries, from grades of people and of a machine."""
@@ -67,7 +71,7 @@ def powered_mean(
         confidence: Confidence level of the intervals.
 
     Raises:
-        DataError: The machine cannot help: it does not go with people, or there are too few queries.
+        MachineCannotHelpError: It does not go with people, or there are too few queries; a `DataError`.
     """
     if not 0 < confidence < 1:
         raise ParameterError(Parameter("confidence"), f" is {confidence}; give a number between 0 and 1")
@@ -76,7 +80,7 @@ def powered_mean(
     if len(f) != n:
         raise DataError(f"{n} values by people and {len(f)} by the machine; give both for the same queries")
     if n < _FEWEST or others < 2:
-        raise DataError(
+        raise MachineCannotHelpError(
             f"people judged {count(n, 'query', 'queries')}, and the machine {others:,} more; a machine can help from "
             f"{_FEWEST} queries by people and 2 more on; use the values of people alone"
         )
@@ -90,7 +94,7 @@ def powered_mean(
     half_alone = alone * scipy.stats.t.ppf((1 + confidence) / 2, n - 1)
     if half >= half_alone:
         correlation = float(np.corrcoef(y, f)[0, 1]) if variance > 0 and np.ptp(y) > 0 and np.ptp(f) > 0 else 0.0
-        raise DataError(
+        raise MachineCannotHelpError(
             f"the machine cannot help: its values have a correlation of {correlation:.2f} with those of people, and "
             "the interval would be no shorter; use the values of people alone"
         )

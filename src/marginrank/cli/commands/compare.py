@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.machine_grades import MachineGrades, powered_results
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import By, IntervalsOption, Judged, Systems
@@ -45,6 +46,7 @@ def command(
     ] = None,
     intervals: IntervalsOption = False,
     by: By = None,
+    machine_grades: MachineGrades = None,
 ) -> None:
     """Compare systems with a baseline on judged queries: differences, intervals, and tests of significance.
 
@@ -61,13 +63,19 @@ def command(
         raise UsageError("a comparison needs two systems; give another one, or --baseline")
     judging.check(names, baseline)
     check_systems("compare", judged, systems)
-    found = evaluate_systems(judged, dict(zip(names, systems, strict=True)), judging, reading, by)
+    paths = dict(zip(names, systems, strict=True))
+    found = evaluate_systems(judged, paths, judging, reading, by)
     compared = _compare(found.results, judging.spellings, baseline or found.baseline)
     parts = parts_of(found.results)
     within = intervals_of(parts, judging.spellings) if intervals else []
     sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged, judging.unjudged_rule)]
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
-    output.result(_record(found, compared, parts, within), "\n\n".join(sections))
+    record = _record(found, compared, parts, within)
+    if machine_grades is not None:
+        reference = baseline or found.baseline
+        record["powered"], text = powered_results(found.results, machine_grades, paths, judging, reading, reference)
+        sections.append(text)
+    output.result(record, "\n\n".join(sections))
 
 
 def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.machine_grades import MachineGrades, powered_results
 from marginrank.cli.options.evaluation_options import EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import By, IntervalsOption, Judged, Systems, out_option
@@ -39,6 +40,7 @@ def command(
     per_query: Annotated[bool, typer.Option("--per-query", help="Print the values for each query.")] = False,
     intervals: IntervalsOption = False,
     by: By = None,
+    machine_grades: MachineGrades = None,
     out: Annotated[
         Path | None, out_option("With --per-query, write the values to this file, tab-separated.", "stdout")
     ] = None,
@@ -55,7 +57,8 @@ def command(
     judging.check(names, None)
     check_systems("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
-    found = evaluate_systems(judged, dict(zip(names, systems, strict=True)), judging, reading, by)
+    paths = dict(zip(names, systems, strict=True))
+    found = evaluate_systems(judged, paths, judging, reading, by)
     results = found.results
     if per_query and out is not None:
         with atomic_output(out, force=force) as place:
@@ -69,6 +72,9 @@ def command(
     record = _record(parts, within, per_query=shown)
     for name, one in found.unjudged.items():
         record["systems"][name]["unjudged"] = asdict(one)
+    if machine_grades is not None:
+        record["powered"], text = powered_results(results, machine_grades, paths, judging, reading)
+        sections.append(text)
     output.result({**record, "trained_on_these": found.trained_on_these, "output": out}, "\n\n".join(sections))
 
 

@@ -1,0 +1,68 @@
+"""``marginrank judge next``: the documents whose judgement tells most about which system is better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.judgement_tables import Confidence
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.options.shared_options import Judged, Systems, measure_names, out_option
+from marginrank.cli.output import Force, Output, atomic_output, check_outputs
+from marginrank.cli.system_files import check_systems, columns_among, read_all, system_names
+from marginrank.runtime.text import count, printable
+
+EXAMPLES: Final = ("marginrank judge next judged.qrels bm25.run dense.run --budget 40",)
+
+_GRADES: Final = "The grades that a document may have, separated by commas."
+
+
+def command(
+    judged: Judged,
+    systems: Systems,
+    reading: ReadingOptions,
+    output: Output,
+    budget: Annotated[int, typer.Option(min=1, help="Number of documents to choose.")] = 40,
+    measure: Annotated[
+        str,
+        typer.Option("--measure", "-m", metavar="MEASURE", help="dcg@k, p@k or rbp.", autocompletion=measure_names),
+    ] = "dcg@10",
+    grades: Annotated[
+        str | None, typer.Option(metavar="LIST", help=_GRADES, show_default="0, 1 and those given so far")
+    ] = None,
+    confidence: Confidence = 0.95,
+    out: Annotated[Path | None, out_option("Write the documents to this CSV file.", "none")] = None,
+    force: Force = False,
+) -> None:
+    """Choose the unjudged documents that tell most about which system is better, and say when to stop.
+
+    Prints, for each pair of systems, the difference that is expected, its worst case over the grades of unjudged
+    documents, and the probability that the better system stays the better one; then the documents to judge next.
+    """
+    names = system_names(systems, columns_among(systems))
+    if len(names) < 2:
+        raise UsageError("which system is better takes two of them; give another one")
+    check_systems("judge next", judged, systems)
+    check_outputs([out], inputs=[judged, *systems], force=force)
+    from marginrank.judging import judge_next  # noqa: PLC0415
+
+    truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
+    result = judge_next(truth, opened, measure, budget=budget, grades=_numbers(grades), confidence=confidence)
+    written = ""
+    if out is not None:
+        with atomic_output(out, force=force) as place:
+            result.write(place)
+        written = f"\n\nwrote {printable(str(out))}: {count(len(result.documents), 'document')}"
+    output.result({**result.to_dict(), "output": out}, f"{result}{written}")
+
+
+def _numbers(grades: str | None) -> list[float] | None:
+    if grades is None:
+        return None
+    try:
+        return [float(word) for word in grades.split(",")]
+    except ValueError:
+        raise UsageError(f"--grades is {grades!r}; give numbers separated by commas, such as 0,1,2,3") from None

@@ -1,0 +1,56 @@
+"""`marginrank judge next`: documents, verdicts and the stopping rule, for runs, columns and models."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from marginrank.data.formats.trec import read_qrels, read_run
+from marginrank.judging import judge_next
+
+
+@pytest.fixture
+def half(folder):
+    """Judgements of every second document."""
+    lines = Path("judged.qrels").read_text().splitlines()
+    (folder / "half.qrels").write_text("\n".join(lines[::2]) + "\n")
+
+
+@pytest.mark.usefixtures("half")
+def test_documents_are_those_of_the_library(run):
+    runs = {name: read_run(f"{name}.run") for name in ("bm25", "dense")}
+    expected = judge_next(read_qrels("half.qrels"), runs, budget=5)
+    done = run("judge", "next", "half.qrels", "bm25.run", "dense.run", "--budget", "5", "-o", "next.csv")
+    assert done.out == f"{expected}\n\nwrote next.csv: 5 documents\n"
+    with Path("next.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["query_id"], row["document_id"]) for row in rows] == [
+        (one.query, one.document) for one in expected.documents
+    ]
+    record = run(
+        "judge", "next", "half.qrels", "bm25.run", "dense.run", "--grades", "0,1,2", "-m", "p@5", "--json"
+    ).json
+    wider = judge_next(read_qrels("half.qrels"), runs, "p@5", grades=[0, 1, 2])
+    assert record["verdicts"][0]["lowest"] == wider.verdicts[0].lowest
+    assert len(record["documents"]) == 40
+
+
+def test_all_judged_is_the_end(run):
+    done = run("judge", "next", "test.txt", "model.safetensors", "1")
+    assert "stop: no grades of the unjudged documents can change a verdict" in done.out
+    assert run("judge", "next", "test.txt", "model.safetensors", "1", "--json").json["documents"] == []
+
+
+@pytest.mark.usefixtures("half")
+def test_what_is_wrong_is_said(fails):
+    words = ("judge", "next", "half.qrels", "bm25.run")
+    assert fails(*words, code=2) == "error: which system is better takes two of them; give another one\n"
+    assert "--measure is ndcg@10, which is not a sum over documents" in fails(
+        *words, "dense.run", "-m", "ndcg@10", code=2
+    )
+    assert "--grades is 'a'; give numbers" in fails(*words, "dense.run", "--grades", "a", code=2)
+    assert "--confidence is 2.0; give a number between 0 and 1" in fails(
+        *words, "dense.run", "--confidence", "2", code=2
+    )
