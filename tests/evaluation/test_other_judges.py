@@ -18,6 +18,7 @@ IR_MEASURES = {
     "success@5": "Success@5", "success@1(rel=2)": "Success(rel=2)@1",
     "p@5": "P@5", "p@50": "P@50", "p@5(rel=2)": "P(rel=2)@5", "recall@10": "R@10",
     "ndcg": "nDCG", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10",
+    "bpref": "Bpref", "bpref(rel=3)": "Bpref(rel=3)", "infap": "infAP", "infap(rel=3)": "infAP(rel=3)",
 }  # fmt: skip
 
 
@@ -49,6 +50,15 @@ def test_agrees_with_trec_eval(seed):
     for ours, values in theirs.items():
         expected = [values[topic] for topic in result.query_ids.tolist()]
         assert result[ours].tolist() == pytest.approx(expected, abs=1e-12), ours
+    condensed = {"ap": "AP(judged_only=True)", "p@5": "P(judged_only=True)@5", "ndcg@5": "nDCG(judged_only=True)@5"}
+    condensed |= {"recall@10": "R(judged_only=True)@10", "rr": "RR(judged_only=True)"}
+    skipped = evaluate(qrels, run, list(condensed), policy="trec", unjudged="skip")
+    for ours, name in condensed.items():
+        metrics = ir_measures.iter_calc([ir_measures.parse_measure(name)], judged, retrieved)
+        theirs_of_topic = {metric.query_id: metric.value for metric in metrics}
+        expected = [theirs_of_topic[topic] for topic in skipped.query_ids.tolist()]
+        assert skipped[ours].tolist() == pytest.approx(expected, abs=1e-12), name
+        assert not np.array_equal(skipped[ours], result[ours])
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,17 +11,18 @@ from marginrank import evaluate, read_qrels, read_run
 #: trec_eval's name of a measure (its cutoff after the last underscore) and ours.
 NAMES = {
     "map": "ap", "recip_rank": "rr", "ndcg": "ndcg", "rbp": "rbp(p=0.9)",
+    "bpref": "bpref", "infAP": "infap", "rbp_resid": "rbp_residual(p=0.9)",
     "P": "p@{}", "recall": "recall@{}", "ndcg_cut": "ndcg@{}", "map_cut": "ap@{}",
 }  # fmt: skip
 
 #: Output, qrels, run, options, and how many values it must hold for us to check.
 OUTPUTS = {
-    "no options": ("out.test", "qrels.test", "results.test", {}, 11),
-    "-m all_trec": ("out.test.a", "qrels.test", "results.test", {}, 40),
-    "-q": ("out.test.aq", "qrels.test", "results.test", {}, 160),
-    "-q -c": ("out.test.aqc", "qrels.test", "results.trunc", {"missing_topics": "zero"}, 160),
-    "-q -c -M 100": ("out.test.aqcM", "qrels.test", "results.trunc", {"missing_topics": "zero", "depth": 100}, 160),
-    "-q -l 2": ("out.test.aql", "qrels.rel_level", "results.test", {"rel": 2}, 156),
+    "no options": ("out.test", "qrels.test", "results.test", {}, 12),
+    "-m all_trec": ("out.test.a", "qrels.test", "results.test", {}, 43),
+    "-q": ("out.test.aq", "qrels.test", "results.test", {}, 172),
+    "-q -c": ("out.test.aqc", "qrels.test", "results.trunc", {"missing_topics": "zero"}, 172),
+    "-q -c -M 100": ("out.test.aqcM", "qrels.test", "results.trunc", {"missing_topics": "zero", "depth": 100}, 172),
+    "-q -l 2": ("out.test.aql", "qrels.rel_level", "results.test", {"rel": 2}, 168),
     "-q with parameters": ("out.test.meas_params", "qrels.test", "results.test", {}, 32),
 }
 
@@ -29,7 +30,7 @@ OUTPUTS = {
 def our_name(name: str, rel: int) -> str | None:
     base, _, k = name.rpartition("_")
     spelling = NAMES.get(name) or (NAMES[base].format(k) if base in NAMES and k.isdigit() else None)
-    if spelling is None or rel == 1 or spelling.startswith("ndcg"):
+    if spelling is None or rel == 1 or spelling.startswith(("ndcg", "rbp_residual")):
         return spelling
     # trec_eval's rbp weighs grades by the highest one and knows no level.
     return None if spelling.startswith("rbp") else f"{spelling}(rel={rel})"

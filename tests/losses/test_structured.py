@@ -19,7 +19,7 @@ MEASURES = [
     "auc", "ap", "ap(rel=2)", "ap@2", "rr", "rr@2", "p@1", "p@3", "recall@2", "wta",
     "ndcg", "ndcg@1", "ndcg@2", "ndcg@3", "ndcg@10", "ndcg@2(gain=linear,discount=letor)", "ndcg(gain=binary)",
     "ndcg(gain=binary,discount=letor)", "ndcg(gain=0|1|1|4)", "ndcg@2(gain=0|0|2.5|10)", "dcg@3", "dcg",
-    "eru(halflife=2)", "eru(normalized=true)", "rbp",
+    "eru(halflife=2)", "eru(normalized=true)", "rbp", "bpref", "infap",
     "rbp@2(p=0.5)",
 ]  # fmt: skip
 MAPS = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import log2
+from collections.abc import Callable, Collection, Sequence
+from math import isnan, log2
 
 Grades = Sequence[float]
 
@@ -80,6 +80,40 @@ def judged(grades: Grades, k: int | None = None) -> float:
     return 1.0 if grades[:k] else 0.0
 
 
+def bpref(grades: Grades, rel: float = 1) -> float:
+    """For each relevant document, the share of the first irrelevant ones, as many as are relevant, that come after."""
+    judged = [g for g in grades if not isnan(g)]
+    n_rel, n_irr = sum(g >= rel for g in judged), sum(g < rel for g in judged)
+    total = 0.0
+    for r, g in enumerate(judged):
+        if g >= rel:
+            before = sum(other < rel for other in judged[:r])
+            total += 1 - min(before, n_rel) / min(n_irr, n_rel) if before else 1.0
+    return total / n_rel if n_rel else 0.0
+
+
+def infap(grades: Grades, rel: float = 1, outside: Collection[int] = ()) -> float:
+    """The loop of trec_eval's m_infap.c; ``outside`` are ranks of documents outside the pool."""
+    total, n_rel, n_irr, n_unjudged = 0.0, 0, 0, 0
+    for r, g in enumerate(grades):
+        if r in outside:
+            continue
+        if isnan(g):
+            n_unjudged += 1
+        elif g < rel:
+            n_irr += 1
+        else:
+            share = (n_rel + 1e-5) / (n_rel + n_irr + 2e-5)
+            pooled = (n_rel + n_irr + n_unjudged) / r if r else 0.0
+            total += 1 / (r + 1) + r / (r + 1) * pooled * share
+            n_rel += 1
+    return total / n_rel if n_rel else 0.0
+
+
+def rbp_residual(grades: Grades, p: float = 0.8) -> float:
+    return (1 - p) * sum(p**r for r, g in enumerate(grades) if isnan(g)) + (p ** len(grades) if grades else 0.0)
+
+
 REFERENCE: dict[str, Callable[..., float]] = {
     "judged": judged,
     "dcg": dcg,
@@ -94,6 +128,9 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "eru": eru,
     "rbp": rbp,
     "err": err,
+    "bpref": bpref,
+    "infap": infap,
+    "rbp_residual": rbp_residual,
 }
 
 #: Spellings that between them use every parameter of every measure.
@@ -106,5 +143,5 @@ SPELLINGS = [
     "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",
     "wta", "eru", "eru(halflife=2,neutral=1)", "eru(halflife=3,normalized=true)",
     "rbp", "rbp@2(p=0.5)", "rbp(p=0.9,rel=2)", "err", "err@2", "err@10(max_grade=3)",
-    "judged", "judged@2",
+    "judged", "judged@2", "bpref", "bpref(rel=2)", "infap", "infap(rel=2)", "rbp_residual", "rbp_residual(p=0.5)",
 ]  # fmt: skip

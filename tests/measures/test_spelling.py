@@ -51,7 +51,7 @@ def test_odd_spellings_are_understood(spelling, normal):
     ("spelling", "message"),
     [
         ("mpa", "unknown measure 'mpa'"),
-        ("prec@10", "unknown measure 'prec@10'; did you mean 'p@10'? known: ap, auc, dcg"),
+        ("prec@10", "unknown measure 'prec@10'; did you mean 'p@10'? known: ap, auc, bpref"),
         ("success", "'success': success needs a cutoff, for example success@10"),
         ("ndgc@10", "did you mean 'ndcg@10'?"),
         ("xyzzy", "unknown measure 'xyzzy'; known: ap,"),

@@ -28,6 +28,9 @@ _ALIASES = {
     "hits": "success",
     "hit_rate": "success",
     "precision": "p",
+    "infap": "infap",
+    "bpref": "bpref",
+    "rbp_resid": "rbp_residual",
 }
 
 #: trec_eval's names with a cutoff.
