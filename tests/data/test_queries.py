@@ -21,6 +21,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.frames import from_frame
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.data.reader import read, write_queries
+from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
 
 qids = st.one_of(
@@ -356,7 +357,12 @@ def test_document_weights_follow_their_rows() -> None:
     assert q.grouped.document_weights.tolist() == [0.5, 4.0, 2.0]
     assert in_canonical_order(q).document_weights.tolist() == [2.0, 0.5, 4.0]
     other = Queries.from_arrays(np.zeros((1, 1)), [1], qid=[3])
-    assert Queries.concatenate([q[1], other]).document_weights.tolist() == [2.0, 1.0]
+    mixed = Queries.concatenate([q[1], other])
+    np.testing.assert_array_equal(mixed.document_weights, [2.0, np.nan])
+    assert check_queries(mixed) is mixed
+    torn = replace(q, document_weights=np.array([0.5, 2.0, np.nan]))
+    with pytest.raises(DataError, match="some documents of query 2 have no weight; give weights to all of them"):
+        check_queries(torn)
     assert fingerprint(q) != fingerprint(replace(q, document_weights=None))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank.losses import (
+    ClicksAndJudgements,
     CostLoss,
     GroupedLoss,
     ListHinge,
@@ -41,6 +42,7 @@ LOSSES = [
     SmoothedHinge("ap", "po", 0.1),
     SumLoss((StructuredLoss("ap"), StructuredLoss("ndcg@2")), (1.0, 0.5)),
     SumLoss((PairwiseHinge(power=2), SoftmaxCrossEntropy(), SquaredError()), (0.5, 2.0, 0.25)),
+    ClicksAndJudgements(PairwiseHinge(), StructuredLoss("ndcg@2")),
     MaxLoss((StructuredLoss("auc"), StructuredLoss("rr", "mrr"))),
     ModifiedWTA(),
     GroupedLoss("ndcg@3"),

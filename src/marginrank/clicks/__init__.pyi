@@ -6,6 +6,9 @@ from .click_evaluation import evaluate_clicks as evaluate_clicks
 from .click_files import read_clicks as read_clicks
 from .click_files import write_clicks as write_clicks
 from .click_log import ClickLog as ClickLog
+from .click_training import MixSelection as MixSelection
+from .click_training import tune_with_judgements as tune_with_judgements
+from .click_training import with_judgements as with_judgements
 from .interleaving import Interleaved as Interleaved
 from .interleaving import Preference as Preference
 from .interleaving import compare_interleaved as compare_interleaved

@@ -150,15 +150,18 @@ def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | No
     return array
 
 
-def as_document_weights(weights: npt.ArrayLike | None, n_documents: int) -> FloatArray | None:
-    """Check document weights: one finite number per row, none below 0."""
+def as_document_weights(
+    weights: npt.ArrayLike | None, n_documents: int, *, allow_nan: bool = False
+) -> FloatArray | None:
+    """Check document weights: one finite number per row, none below 0; NaN, if allowed, in queries that are judged."""
     if weights is None:
         return None
     array = as_numbers("document_weights", weights, "give one number per row")
     expect_length("document_weights", array, n_documents, "row of X", "rows of X")
     if array.ndim != 1:
         raise DataError(f"document_weights has {array.ndim} dimensions, not 1 (one weight per row)")
-    _refuse(array, ~(np.isfinite(array) & (array >= 0)), "document_weights", "weights are finite and not negative")
+    bad = ~((np.isfinite(array) & (array >= 0)) | (allow_nan & np.isnan(array)))
+    _refuse(array, bad, "document_weights", "weights are finite and not negative")
     return array
 
 

@@ -84,7 +84,8 @@ class Queries:
     document_ids: AnyArray | None = None
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
-    #: How much each document counts as a relevant one, such as 1/p of a click: see `evaluate`, and the losses.
+    #: How much each document counts as a relevant one, such as 1/p of a click: see `evaluate`, and the losses. NaN for
+    #: all documents of a query that is judged instead, after `concatenate` of both kinds.
     document_weights: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     #: Number of the first feature if features have no names, 1 in LETOR text and 0 in arrays.
@@ -523,10 +524,10 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
 
 
 def _stack_weights(sets: Sequence[Queries]) -> FloatArray | None:
-    """Return the weights of all documents, 1 for those of parts without weights; None if no part has any."""
+    """Return the weights of all documents, NaN for those of parts without weights; None if no part has any."""
     if all(part.document_weights is None for part in sets):
         return None
-    weights = [np.ones(part.n_documents) if (own := part.document_weights) is None else own for part in sets]
+    weights = [np.full(part.n_documents, np.nan) if (own := part.document_weights) is None else own for part in sets]
     return np.concatenate(weights)
 
 

@@ -59,7 +59,7 @@ def _check(queries: Queries) -> None:
         _check_numbers("query_weights", queries.query_weights)
     if queries.document_weights is not None:
         _check_column("document_weights", queries.document_weights, n_documents)
-        _check_numbers("document_weights", queries.document_weights)
+        _check_document_weights(queries, queries.document_weights)
     for name in ("document_ids", "document_groups", "order", "rows", "keys"):
         column = getattr(queries, name)
         if column is not None:
@@ -164,6 +164,18 @@ def distinct_names(queries: Queries) -> AnyArray:
 def _check_column(name: str, column: AnyArray, n: int) -> None:
     if column.shape != (n,):
         raise DataError(f"{name} have the shape {column.shape}, not ({n},)")
+
+
+def _check_document_weights(queries: Queries, weights: AnyArray) -> None:
+    """Refuse NaN, unless all documents of the query have it, and what is not a weight."""
+    missing = np.isnan(weights) if weights.dtype == np.float64 else np.zeros(len(weights), dtype=np.bool_)
+    if missing.any():
+        n_missing = np.bincount(queries.query_of_row[missing], minlength=len(queries.query_ids))
+        torn = np.flatnonzero((n_missing > 0) & (n_missing < np.diff(queries.query_offsets)))
+        if len(torn):
+            query = query_named(queries.query_ids[torn[0]])
+            raise DataError(f"some documents of {query} have no weight; give weights to all of them, or to none")
+    _check_numbers("document_weights", np.where(missing, 0.0, weights))
 
 
 def _check_numbers(name: str, column: AnyArray, *, may_be_missing: bool = False) -> None:

@@ -396,10 +396,10 @@ def _of_weighted_documents(
     refuse_other_measures(measures.values())
     if isinstance(scored, Run):
         raise DataError("documents of a run have no weights; give one score for each row of the queries, or a ranker")
-    scores = _check_scores(judged, scored)
+    scores, totals = _check_scores(judged, scored), relevant_totals(judged)
     rankings = judge_scores(with_weights_as_grades(judged), scores, rules.ties, None, depth, n_jobs)
     values = mean_over_relevant(measures, rankings.resolved(unjudged))
-    return Evaluation(rules.name, judged.query_ids, values, relevant_totals(judged))
+    return Evaluation(rules.name, judged.query_ids, values, totals)
 
 
 def _evaluate_part(

@@ -22,6 +22,8 @@ def relevant_totals(queries: Queries) -> FloatArray:
     >>> relevant_totals(clicks).tolist()
     [3.0, 1.0]
     """
+    if queries.document_weights is not None and np.isnan(queries.document_weights).any():
+        raise DataError("some of these queries have clicks and others grades; evaluate one kind at a time")
     totals = np.bincount(queries.query_of_row, np.nan_to_num(queries.relevant_weights()), len(queries))
     return np.asarray(totals if queries.query_weights is None else totals * queries.query_weights)
 

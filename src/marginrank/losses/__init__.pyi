@@ -3,6 +3,7 @@ from .assignment_loss import GroupedLoss as GroupedLoss
 from .base import Judgements as Judgements
 from .base import Loss as Loss
 from .base import PreparedLoss as PreparedLoss
+from .clicks_and_judgements import ClicksAndJudgements as ClicksAndJudgements
 from .combination import MaxLoss as MaxLoss
 from .combination import SumLoss as SumLoss
 from .feature_maps import FeatureMap as FeatureMap

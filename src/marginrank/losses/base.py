@@ -93,7 +93,8 @@ class Loss(OptionObject, ABC):
             grades: Judged queries, which bring their offsets and groups, or one grade per document.
             offsets: With grades, the start of each query and the end of the last; one query by default.
             groups: With grades, one group label per document.
-            weights: With grades, one weight per document; see `Queries.document_weights`.
+            weights: With grades, one weight per document, NaN in queries that are judged; see
+                `Queries.document_weights`.
         """
         if isinstance(grades, Queries):
             if offsets is not None or groups is not None or weights is not None:
@@ -114,7 +115,7 @@ class Loss(OptionObject, ABC):
         if labels is not None and labels.shape != flat.shape:
             raise DataError(f"groups have shape {labels.shape} for {len(flat)} documents; give one label per document")
         judged = Judgements.of_arrays(flat, starts, labels)
-        return self._of(judged._replace(weights=as_document_weights(weights, len(flat))))
+        return self._of(judged._replace(weights=as_document_weights(weights, len(flat), allow_nan=True)))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
         if np.isnan(judged.grades).any():
@@ -124,9 +125,9 @@ class Loss(OptionObject, ABC):
         if judged.weights is None:
             prepared = self._prepare(judged)
         else:
-            from marginrank.losses.relevant_documents import RelevantDocuments  # noqa: PLC0415
+            from marginrank.losses.relevant_documents import prepare_weighted  # noqa: PLC0415
 
-            prepared = RelevantDocuments(self, judged, judged.weights)
+            prepared = prepare_weighted(self, judged, judged.weights)
         prepared.definition = self
         return prepared
 
@@ -159,6 +160,11 @@ class Loss(OptionObject, ABC):
     def depends_on_rows(self) -> bool:
         """Whether ξ depends on the order of the rows of a query, so that training may not sort them."""
         return False
+
+    @property
+    def of_clicks(self) -> Loss:
+        """The loss of queries with document weights; it must be a sum over relevant documents."""
+        return self
 
     @property
     def majorant(self) -> Loss | None:

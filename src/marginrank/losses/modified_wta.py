@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.ideal_ranking import TwoBoundLoss
+from marginrank.losses.prepared_per_query import PreparedPerQuery
 from marginrank.losses.structured import Groups, StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
@@ -60,35 +60,3 @@ class ModifiedWTA(TwoBoundLoss):
             for k in np.unique(cutoffs).tolist()
         ]
         return PreparedPerQuery(parts, judged)
-
-
-class PreparedPerQuery(PreparedLoss):
-    """A loss that prepares parts of the queries differently."""
-
-    def __init__(
-        self, parts: Sequence[tuple[IntArray, Callable[[Judgements], PreparedLoss]]], judged: Judgements
-    ) -> None:
-        self.offsets = judged.offsets
-        self.active = np.zeros(len(self.offsets) - 1, dtype=np.bool_)
-        self._parts: list[tuple[IntArray, IntArray, PreparedLoss, FloatArray, FloatArray, FloatArray]] = []
-        for queries, prepare in parts:
-            documents, judged_part = judged.select(queries)
-            part = prepare(judged_part)
-            self.active[queries] = part.active
-            n = len(documents)
-            self._parts.append((queries, documents, part, np.empty(n), np.zeros(len(queries)), np.empty(n)))
-
-    @property
-    def exact(self) -> bool:
-        """Whether every part is."""
-        return all(part.exact for _, _, part, _, _, _ in self._parts)
-
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Evaluate the queries of each part among these."""
-        for queries, documents, part, part_scores, part_xi, part_gradient in self._parts:
-            low, high = np.searchsorted(queries, (first, end)).tolist()
-            rows = slice(part.offsets[low], part.offsets[high])
-            part_scores[rows] = scores[documents[rows]]
-            part.evaluate(part_scores, part_xi, part_gradient, low, high)
-            xi[queries[low:high]] = part_xi[low:high]
-            gradient[documents[rows]] = part_gradient[rows]

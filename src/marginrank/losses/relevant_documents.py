@@ -9,6 +9,7 @@ import numpy as np
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, PreparedLoss
+from marginrank.losses.prepared_per_query import PreparedPerQuery
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -18,6 +19,21 @@ _NOT_A_SUM: Final = (
     "is not a sum over relevant documents, so weights of documents would not make it unbiased; train 'ranksvm', "
     "StructuredLoss('dcg@10') or SoftmaxCrossEntropy(), or judge documents and leave out document_weights"
 )
+
+
+def prepare_weighted(loss: Loss, judged: Judgements, weights: FloatArray) -> PreparedLoss:
+    """Prepare a loss for queries with document weights, and for those among them that are judged instead."""
+    missing = np.isnan(weights)
+    if not missing.any():
+        return RelevantDocuments(loss.of_clicks, judged, weights)
+    # NaN for one document is NaN for its query.
+    whole = np.zeros(len(judged.offsets) - 1, dtype=np.bool_)
+    whole[np.searchsorted(judged.offsets, np.flatnonzero(missing), side="right") - 1] = True
+    parts = [
+        (np.flatnonzero(~whole), loss._of),
+        (np.flatnonzero(whole), lambda part: loss._of(part._replace(weights=None))),
+    ]
+    return PreparedPerQuery([(queries, prepare) for queries, prepare in parts if len(queries)], judged)
 
 
 class RelevantDocuments(PreparedLoss):

@@ -10,12 +10,12 @@ import numpy as np
 from marginrank.losses.base import Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
 from marginrank.losses.ideal_ranking import IdealLoss
-from marginrank.losses.modified_wta import PreparedPerQuery
 from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, FirstRelevantTable, Sorter, Violations
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
 from marginrank.losses.oracles.rank_sums import Credits, tabulate_credits
 from marginrank.losses.oracles.slack_frontier_kernel import FrontierTask
+from marginrank.losses.prepared_per_query import PreparedPerQuery
 from marginrank.measures import Measure
 from marginrank.typing import FloatArray, IntArray
 
