@@ -26,12 +26,25 @@ class QuerySource(Protocol):
         """Return the queries."""
 
 
+@runtime_checkable
+class PairSource(Protocol):
+    """Pairs of documents with an order, such as preferences: a loss of whole rankings cannot be trained on them."""
+
+    def to_pairs(self) -> Queries:
+        """Return one query of two documents, of grades 1 and 0, for each pair."""
+
+
 #: Validation queries: `Queries`, in partitions or not, a log of clicks, or (X, y, qid).
 Validation: TypeAlias = AnyQueries | QuerySource | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 
 def opened(X: Any) -> Any:
-    """Return the queries of a source; return everything else as it is."""
+    """Return the queries of a source; refuse pairs, which are no whole queries; return everything else as it is."""
+    if isinstance(X, PairSource):
+        raise DataError(
+            "preferences are pairs, not whole queries: train on them with Ranker.fit or fit_path, choose C by "
+            "preferences.accuracy(ranker) on other queries, and validate or tune on judged queries"
+        )
     return X.to_queries() if isinstance(X, QuerySource) else X
 
 

@@ -30,6 +30,9 @@ from .prediction_powered import PoweredMean as PoweredMean
 from .prediction_powered import powered_compare as powered_compare
 from .prediction_powered import powered_evaluate as powered_evaluate
 from .prediction_powered import powered_mean as powered_mean
+from .preferences import PositionBias as PositionBias
+from .preferences import Preferences as Preferences
+from .preferences import read_preferences as read_preferences
 from .raters import Disagreement as Disagreement
 from .raters import Flag as Flag
 from .raters import Rater as Rater

@@ -157,6 +157,11 @@ class Loss(OptionObject, ABC):
         return False
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether ξ is a loss of pairs, so that it can be trained on preferences between two documents."""
+        return False
+
+    @property
     def depends_on_rows(self) -> bool:
         """Whether ξ depends on the order of the rows of a query, so that training may not sort them."""
         return False

@@ -98,6 +98,11 @@ class PairwiseHinge(Loss):
         return self.rank_weights is None
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether all pairs weigh the same, whatever their grades."""
+        return self.rank_weights is None
+
+    @property
     def criterion(self) -> str:
         """AUC: the share of pairs in the right order."""
         return "auc"

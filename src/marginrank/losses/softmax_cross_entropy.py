@@ -54,6 +54,11 @@ class SoftmaxCrossEntropy(SmoothLoss):
         """True: it is the mean log-likelihood of relevant documents."""
         return True
 
+    @property
+    def takes_pairs(self) -> bool:
+        """True: of two documents, it is the logistic loss, of smoothed labels unless ``target`` is ``share``."""
+        return True
+
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Compute the distribution of the grades."""
         offsets, gains = judged.offsets, gains_of(self.gain, judged.grades)

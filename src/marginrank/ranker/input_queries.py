@@ -13,6 +13,7 @@ from marginrank.data.arrays import as_grades, common_index, without_mask
 from marginrank.data.categories import encode_frame
 from marginrank.data.column_roles import column_names
 from marginrank.data.inputs import (
+    PairSource,
     QuerySource,
     Validation,
     as_queries,
@@ -23,7 +24,7 @@ from marginrank.data.inputs import (
 )
 from marginrank.data.partitions import AnyQueries
 from marginrank.data.queries import Queries, check_finite
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.evaluation.sklearn_scoring import ROUTING
 from marginrank.preparation.base import check_columns, refuse_empty
 from marginrank.ranker.argument_checks import refuse_rows
@@ -45,7 +46,7 @@ _ROWS: Final[Mapping[str, Any]] = {
 def training_queries(
     ranker: Ranker,
     plan: Plan,
-    X: AnyQueries | QuerySource | npt.ArrayLike,
+    X: AnyQueries | QuerySource | PairSource | npt.ArrayLike,
     y: npt.ArrayLike | None,
     qid: npt.ArrayLike | None,
     group: npt.ArrayLike | None,
@@ -54,7 +55,7 @@ def training_queries(
     reset: bool = True,
 ) -> AnyQueries:
     """Return the queries to train on, grouped; with ``reset=False``, the next batch for a fitted ranker."""
-    capabilities, X = plan.capabilities, opened(X)
+    capabilities, X = plan.capabilities, _opened(plan, X)
     if isinstance(X, AnyQueries):
         if reset:
             refuse_empty(X)
@@ -85,6 +86,23 @@ def training_queries(
     return Queries.from_arrays(
         features, grades, qid=qid, group=group, query_weights=query_weights, feature_names=names, allow_nan=True
     ).grouped
+
+
+def _opened(plan: Plan, X: Any) -> Any:
+    """Return the queries of a source; those of pairs, if the method is one of pairs."""
+    if not isinstance(X, PairSource):
+        return opened(X)
+    if plan.loss is None or not plan.loss.takes_pairs:
+        raise DataError(
+            f"{plan.label} cannot be trained on preferences: they say which of two documents is better, and not what a "
+            "whole ranking is worth; use PairwiseHinge(), PairwiseHinge(power=2) or SoftmaxCrossEntropy(target='share')"
+        )
+    if plan.scaling is not None and plan.scaling.startswith("query-"):
+        raise DataError(
+            f"the scaling {plan.scaling} is computed over all documents of a query, and preferences have two; use ",
+            Parameter("scaling", "standard"),
+        )
+    return X.to_pairs()
 
 
 def validation_queries(plan: Plan, queries: AnyQueries, validation: Validation) -> AnyQueries:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.column_roles import column_names
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import QuerySource, Validation, as_queries, opened, refuse_other_columns
+from marginrank.data.inputs import PairSource, QuerySource, Validation, as_queries, opened, refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.data.unjudged import UnjudgedRule, check_unjudged
@@ -211,7 +211,7 @@ class Ranker(FittedAttributes, BaseEstimator):
     @explains_arguments
     def fit(
         self,
-        X: AnyQueries | QuerySource | npt.ArrayLike,
+        X: AnyQueries | QuerySource | PairSource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -224,13 +224,14 @@ class Ranker(FittedAttributes, BaseEstimator):
         checkpoint: str | Path | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train on judged queries, or on clicks.
+        """Train on judged queries, on clicks, or on preferences.
 
         Ctrl-C, a time limit or a callback that returns True ends training with the best weights so far and their gap.
 
         Args:
             X: Queries, in this process or distributed, a log of clicks with propensities
-                (`marginrank.clicks.ClickLog`), or features with one row per document.
+                (`marginrank.clicks.ClickLog`), preferences with features (`marginrank.judging.Preferences`), or
+                features with one row per document.
             y: Grades of the rows.
             qid: The query of each row, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -272,7 +273,7 @@ class Ranker(FittedAttributes, BaseEstimator):
     @explains_arguments
     def fit_path(
         self,
-        X: AnyQueries | QuerySource | npt.ArrayLike,
+        X: AnyQueries | QuerySource | PairSource | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         Cs: Iterable[float],
