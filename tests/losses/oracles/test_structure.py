@@ -45,7 +45,7 @@ class Halving(PositionMeasure):
         return np.where(np.arange(n) < (self.k or n), 0.5 ** np.arange(n), 0.0)
 ''',
         lambda grades: sum(g * g / 2**r for r, g in enumerate(grades)),
-        {"po": "assignment", "dorm": "assignment", "dorm(shape=discount)": "shifted sort"},
+        {"po": "pruned merge", "dorm": "pruned merge", "dorm(shape=discount)": "shifted sort"},
     ),
     "rooted": (
         '''

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
-from marginrank.losses.oracles.assignment import prepare_assignment
 from marginrank.losses.oracles.average_precision import (
     interleaving_in_torch,
     pairs_in_torch,
@@ -16,6 +15,7 @@ from marginrank.losses.oracles.average_precision import (
     prepare_pairs,
 )
 from marginrank.losses.oracles.base import ArgmaxProblem, Ranker, SortedDocuments, Violations
+from marginrank.losses.oracles.pruned_merge import prepare_pruned_merge
 from marginrank.losses.oracles.rank_sums import (
     MOST_LEVELS,
     MOST_STATES,
@@ -77,7 +77,7 @@ INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, torch_los
 MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, all_together=True, torch_loss=merge_in_torch)
 PATH = Oracle("path", "n log n + PN", prepare_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)
-ASSIGNMENT = Oracle("assignment", "n³", prepare_assignment)
+PRUNED_MERGE = Oracle("pruned merge", "n log n + L²·states, n³ at worst", prepare_pruned_merge)
 PREFIX_SUMS = Oracle("prefix sums", "n log n", _no_ranking)
 #: One relevant document (grade 1) and one irrelevant one (grade 0).
 _SMALLEST = TwoLevels(np.array([1]), np.array([1]), np.array([1.0]), np.array([0.0]))
@@ -109,7 +109,7 @@ def oracle_for(
         if n_levels <= 2:
             oracle = _for_two_levels(measure, feature_map, longest)
         if measure.sums_over_ranks and (oracle is None or oracle is PATH):
-            oracle = _for_ranks(measure, feature_map, n_levels, longest) or oracle or ASSIGNMENT
+            oracle = _for_ranks(measure, feature_map, n_levels, longest) or oracle or PRUNED_MERGE
     if oracle is None:
         raise ValueError(
             f"no exact argmax for {measure} with {feature_map}; there is one for every sum over ranks (ndcg, dcg, p, "
