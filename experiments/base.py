@@ -101,12 +101,24 @@ class Finding:
         source: Where it says so, such as ``Yue et al. (2007), Table 6``.
         verdict: Whether it holds here.
         evidence: The numbers that decide, with intervals or tests.
+        fact: What this claim restates in one of several settings; all claims with the same fact count once.
     """
 
     claim: str
     source: str
     verdict: Verdict
     evidence: str
+    fact: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A question, its answer in a paragraph, and the tables and pictures it is read off."""
+
+    title: str
+    text: str
+    tables: Sequence[Table]
+    pictures: Sequence[Picture]
 
 
 @dataclass(frozen=True)
@@ -118,17 +130,29 @@ class Report:
         pictures: Figures.
         findings: Claims and verdicts.
         notes: Sentences on what differs from the paper, and why.
+        sections: Parts of a page that answers questions, before all tables and pictures.
     """
 
     tables: Sequence[Table]
     pictures: Sequence[Picture] = ()
     findings: Sequence[Finding] = ()
     notes: Sequence[str] = ()
+    sections: Sequence[Section] = ()
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """The tables of the sections, then the others."""
+        return [*(table for section in self.sections for table in section.tables), *self.tables]
+
+    @property
+    def all_pictures(self) -> list[Picture]:
+        """The pictures of the sections, then the others."""
+        return [*(picture for section in self.sections for picture in section.pictures), *self.pictures]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A result of a paper, rebuilt.
+    """A result of a paper, reproduced, or a question answered on public data.
 
     Args:
         name: How it is asked for.
@@ -138,6 +162,7 @@ class Experiment:
         data: Folders it reads, below the folder of the data.
         plan: The tasks, given the size.
         report: What they show, given their results by name.
+        of_paper: Whether it reproduces a paper; its findings are then claims of the paper.
     """
 
     name: str
@@ -147,6 +172,7 @@ class Experiment:
     data: Sequence[str]
     plan: Callable[[Size], Sequence[Task]]
     report: Callable[[Mapping[str, Any]], Report]
+    of_paper: bool = True
 
 
 def _cell(value: Cell) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.chk import CLEANINGS, MEASURES, differences, title, unpack
 from experiments.letor import SETS
-from experiments.verdicts import Difference, beats, largest, most_often, reaches, seldom_leads
+from experiments.verdicts import Difference, at_zero, beats, largest, mark_untestable, most_often, reaches, seldom_leads
 from marginrank.model.plots import new_figure
 from marginrank.typing import FloatArray
 
@@ -84,8 +84,8 @@ class Matrix:
         return self.against(lineup, {column: (row, names[0]) for column, names in others.items()})
 
     def against(self, lineup: Mapping[str, str], pairs: Mapping[Column, tuple[str, str]]) -> list[Difference]:
-        """Compare pairs of rows, each in its own column."""
-        return differences(
+        """Compare pairs of rows, each in its own column; those of a row that stayed at w = 0 are not testable."""
+        rows = differences(
             {
                 f"{label(column)}: {one} − {other}": (
                     self.values(column, lineup[one]),
@@ -94,6 +94,11 @@ class Matrix:
                 for column, (one, other) in pairs.items()
             }
         )
+        flags = [
+            any(at_zero(self.result(column, lineup[row])["objective_ratio"]) for row in pair)
+            for column, pair in pairs.items()
+        ]
+        return mark_untestable(rows, flags)
 
 
 def _data(name: str) -> tuple[str, str]:
@@ -126,6 +131,7 @@ def _seldom_best(
         f"{row} has the highest mean in {sum(one.mean > 0 for one in rows)} of {len(rows)} columns; against the best "
         f"of the others it is significantly ahead in {ahead} and behind in {behind}{_objective(matrix, bound, row)}. "
         f"{largest(rows)}",
+        claim,
     )
 
 
@@ -138,8 +144,8 @@ def _objective(matrix: Matrix, bound: str, row: str) -> str:
 def _clipped(matrix: Matrix, bound: str) -> Finding:
     columns = [column for column in matrix.columns if column[2] == "NDCG10"]
     rows = matrix.against(LINEUPS[bound], dict.fromkeys(columns, ("NDCG-NC", "NDCG")))
-    claim = f"SVMndcg consistently loses to SVMndcg-nc on NDCG10 ({bound})"
-    return Finding(claim, _SECTION, beats(rows), largest(rows))
+    claim = "SVMndcg consistently loses to SVMndcg-nc on NDCG10"
+    return Finding(f"{claim} ({bound})", _SECTION, beats(rows), largest(rows), claim)
 
 
 def _top_two(matrix: Matrix, bound: str) -> Finding:
@@ -148,12 +154,14 @@ def _top_two(matrix: Matrix, bound: str) -> Finding:
     counts = {row: sum(row in ranking[:2] for ranking in rankings.values()) for row in lineup}
     rows = matrix.ahead(lineup, "COMBO", matrix.columns)
     counted = ", ".join(f"{row} {count}" for row, count in sorted(counts.items(), key=lambda item: -item[1]))
+    claim = "SVMcombo is most consistently among the top two of each column"
     return Finding(
-        f"SVMcombo is most consistently among the top two of each column ({bound})",
+        f"{claim} ({bound})",
         _SECTION,
         most_often(counts, "COMBO", rows),
         f"among the top two of {len(rankings)} columns: {counted}; COMBO is significantly behind the best of the "
         f"others in {sum(one.direction < 0 for one in rows)}. {largest(rows)}",
+        claim,
     )
 
 
@@ -161,11 +169,13 @@ def _slacks(matrix: Matrix, combo: str) -> Finding:
     columns = [column for column in matrix.columns if matrix.result(column, f"{combo} shared") is not None]
     pairs = dict.fromkeys(columns, (combo, f"{combo} shared"))
     rows = matrix.against({name: name for name in (combo, f"{combo} shared")}, pairs)
+    claim = "SVMcombo is better with separate slacks than with shared ones"
     return Finding(
-        f"SVMcombo is better with separate slacks than with shared ones ({combo})",
+        f"{claim} ({combo})",
         "Chakrabarti et al. (2008), §3.7",
         beats(rows),
         f"better in {sum(one.mean > 0 for one in rows)} of {len(rows)} columns. {largest(rows)}",
+        claim,
     )
 
 
@@ -185,9 +195,10 @@ def _cleaning(matrix: Matrix) -> list[Finding]:
                 Finding(
                     f"Comparisons become much more reliable by cleaning ({SETS[name].title})",
                     "Chakrabarti et al. (2008), §4.1",
-                    reaches(published / cleaned, _MUCH, fails_below=1.0),
+                    reaches(published / cleaned, _MUCH, fails_below=1 / _MUCH),
                     f"mean standard error of the difference of two rows: {cleaned:.4f} cleaned, {published:.4f} as "
                     f"published; a ratio of {_MUCH:g} counts as much",
+                    "Comparisons become much more reliable by cleaning",
                 )
             )
     return findings

@@ -18,7 +18,7 @@ from experiments.cls import (
     compared,
 )
 from experiments.letor import FOLDS, SETS, fold_average, pooled
-from experiments.verdicts import Difference, beats, exact, in_all
+from experiments.verdicts import Difference, beats, exact, in_all, rate, rate_interval
 from marginrank.model.plots import new_figure
 from marginrank.training.loss_minimizer import COLLAPSED
 
@@ -145,13 +145,16 @@ def _trains_finding(results: Mapping[str, Any]) -> Finding:
 
 def _story_finding(results: Mapping[str, Any]) -> Finding:
     queries = {kind: np.asarray(queries) for kind, queries in results["figure 1"].items()}
-    share = float(np.mean((queries["worst above"] > 0) & (queries["loss"] < queries["random loss"])))
+    good = (queries["worst above"] > 0) & (queries["loss"] < queries["random loss"])
+    count, n = int(good.sum()), len(good)
+    low, high = rate_interval(count, n)
     return Finding(
         "The prediction ŷ can be good while a bad ranking ỹ has a larger output than the ideal one, so that the hinge "
         "is large.",
         f"{PAPER}, Fig. 1",
-        exact(share > 0.5),
-        f"true for {share:.0%} of the training queries of OHSUMED, fold 1, at w_RankSVM, if good means better than a "
+        rate(count, n, least=0.5),
+        f"true for {count / n:.0%} [{low:.0%}, {high:.0%}] of the training queries of OHSUMED, fold 1, at w_RankSVM, "
+        "if good means better than a "
         f"random order (more than half counts); mean loss {queries['loss'].mean():.3f} of ŷ, "
         f"{queries['worst loss'].mean():.3f} of ỹ, "
         f"{queries['random loss'].mean():.3f} of a random order",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from experiments.base import Size
 from experiments.letor import FOLDS, fold_average
-from experiments.verdicts import Verdict, against, beats
+from experiments.verdicts import Verdict, against, at_zero, beats, mark_untestable
 from marginrank.data.queries import Queries
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.model.plots import new_figure
@@ -79,10 +79,35 @@ def judged(ranker: Ranker, queries: Queries, measure: str) -> FloatArray:
     return np.asarray(values[~np.isnan(values)].round(5))
 
 
-def advantage(values: Mapping[str, FloatArray], method: str) -> tuple[Verdict, str]:
-    """Decide whether one method is better than each of the others, and return the numbers as well."""
-    rows = against(values, method)
-    return beats(rows), f"{method} {values[method].mean():.4f}; {'; '.join(map(str, rows))}"
+def advantage(values: Mapping[str, FloatArray], method: str, untrained: Collection[str] = ()) -> tuple[Verdict, str]:
+    """Decide whether one method is better than each of the others, and return the numbers as well.
+
+    Args:
+        values: Values by query, by method.
+        method: The method that is said to be better.
+        untrained: Methods that stayed at w = 0; comparisons with them are not testable.
+    """
+    others = [name for name in values if name != method]
+    rows = mark_untestable(against(values, method), [bool({method, other} & set(untrained)) for other in others])
+    return beats(rows), f"{method} {values[method].mean():.4f}; {'; '.join(map(str, rows))}{_at_zero_note(untrained)}"
+
+
+def _at_zero_note(untrained: Collection[str]) -> str:
+    return f"; at w = 0: {', '.join(untrained)}" if untrained else ""
+
+
+def ratio_at_zero(ranker: Ranker) -> float | None:
+    """Return the objective of a trained ranker over that at w = 0, if it has one."""
+    return None if ranker.health_ is None else round(ranker.health_.objective_ratio, 6)
+
+
+def untrained(results: Mapping[str, Any], name: str, methods: Iterable[str]) -> list[str]:
+    """Return the methods that stayed at w = 0 in most folds: results named ``NAME/METHOD/fold N`` with a ``ratio``."""
+    ratios = {
+        method: [results[key].get("ratio") for fold in FOLDS if (key := f"{name}/{method}/fold {fold}") in results]
+        for method in methods
+    }
+    return [method for method, by_fold in ratios.items() if at_zero(by_fold)]
 
 
 def curves(

@@ -19,8 +19,10 @@ from experiments.dorm import (
     curves,
     judged,
     paths,
+    ratio_at_zero,
     settings,
     share_labels,
+    untrained,
 )
 from experiments.rankers import ranker
 from marginrank.ranker.ranker import Ranker
@@ -47,12 +49,19 @@ def _fold(
     counts, means = [], []
     values: dict[str, list[float]] = {}
     for count, models in paths(METHODS[method], split.train, shares, Cs, seed=fold):
-        by_query = judged(best(models, split.valid, "ndcg@10"), split.test, "ndcg@10")
+        model = best(models, split.valid, "ndcg@10")
+        by_query = judged(model, split.test, "ndcg@10")
         values.setdefault("least", by_query.tolist())
         counts.append(count)
         means.append(round(float(by_query.mean()), 6))
     values["all"] = by_query.tolist()
-    return {"shares": list(shares), "queries": counts, "means": means, "values": values}
+    return {
+        "shares": list(shares),
+        "queries": counts,
+        "means": means,
+        "ratio": ratio_at_zero(model),
+        "values": values,
+    }
 
 
 def _plan(size: Size) -> list[Task]:
@@ -84,8 +93,9 @@ def _claims(results: Mapping[str, Any], name: str, method: str) -> list[Finding]
         ("all", "DORM has a higher NDCG@10 than all others, with all training queries"),
     ):
         mine = letor.pooled(results, f"{name}/{method}", share)
-        verdict, evidence = advantage({method: mine, **others}, method)
-        findings.append(Finding(f"{claim}; {method} on {title}.", source, verdict, evidence))
+        at_zero = untrained(results, name, [method, *others])
+        verdict, evidence = advantage({method: mine, **others}, method, at_zero)
+        findings.append(Finding(f"{claim}; {method} on {title}.", source, verdict, evidence, claim))
     return findings
 
 

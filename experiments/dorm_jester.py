@@ -194,7 +194,8 @@ def _claim(
     claim = (
         f"{method_claimed} has a higher {MEASURES[measure]} than {' and '.join(others)}, from {n} ratings of a user."
     )
-    return Finding(claim, f"{PAPER}, {source}", verdict, evidence)
+    fact = f"{method_claimed} has a higher {MEASURES[measure]} than {' and '.join(others)}"
+    return Finding(claim, f"{PAPER}, {source}", verdict, evidence, fact)
 
 
 def _report(results: Mapping[str, Any]) -> Report:

@@ -20,8 +20,10 @@ from experiments.dorm import (
     curves,
     judged,
     paths,
+    ratio_at_zero,
     settings,
     share_labels,
+    untrained,
 )
 from experiments.rankers import ranker
 from marginrank.losses.base import Bound, Loss
@@ -62,13 +64,15 @@ def _fold(
     counts, means = [], []
     values: dict[str, FloatArray] = {}
     for count, models in paths(METHODS[method], split.train, shares, Cs, seed=fold):
-        values = {measure: judged(best(models, split.valid, measure), split.test, measure) for measure in MEASURES}
+        chosen = {measure: best(models, split.valid, measure) for measure in MEASURES}
+        values = {measure: judged(model, split.test, measure) for measure, model in chosen.items()}
         counts.append(count)
         means.append([round(float(values[measure].mean()), 6) for measure in MEASURES])
     return {
         "shares": list(shares),
         "queries": counts,
         "means": means,
+        "ratio": ratio_at_zero(chosen["rr"]),
         "values": {measure: by_query.round(4).tolist() for measure, by_query in values.items()},
     }
 
@@ -100,17 +104,20 @@ def _claim(
     results: Mapping[str, Any], name: str, measure: str, method: str, others: Sequence[str], claim: str, source: str
 ) -> Finding:
     values = {method: letor.pooled(results, f"{name}/{method}", measure) for method in (method, *others)}
-    verdict, evidence = advantage(values, method)
-    return Finding(f"{claim} ({method} on {letor.SETS[name].title}).", f"{PAPER}, {source}", verdict, evidence)
+    verdict, evidence = advantage(values, method, untrained(results, name, values))
+    title = f"{claim} ({method} on {letor.SETS[name].title})."
+    return Finding(title, f"{PAPER}, {source}", verdict, evidence, claim)
 
 
 def _fails(results: Mapping[str, Any], name: str, trained_for_wta: str) -> Finding:
     """Test whether training for WTA itself is worse in WTA than the best method for another measure."""
     values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (trained_for_wta, *OTHERS)}
     top = max(OTHERS, key=lambda method: values[method].mean())
-    verdict, evidence = advantage({top: values[top], trained_for_wta: values[trained_for_wta]}, top)
-    claim = f"Training for WTA itself leads to bad performance in WTA ({trained_for_wta} on {letor.SETS[name].title})."
-    return Finding(claim, f"{PAPER}, §6.4 and Fig. 6", verdict, evidence)
+    pair = {top: values[top], trained_for_wta: values[trained_for_wta]}
+    verdict, evidence = advantage(pair, top, untrained(results, name, pair))
+    claim = "Training for WTA itself leads to bad performance in WTA"
+    title = f"{claim} ({trained_for_wta} on {letor.SETS[name].title})."
+    return Finding(title, f"{PAPER}, §6.4 and Fig. 6", verdict, evidence, claim)
 
 
 def _findings(results: Mapping[str, Any], name: str) -> list[Finding]:

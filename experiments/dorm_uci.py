@@ -149,6 +149,7 @@ def _claim(results: Mapping[str, Any], definition: Definition, svm: str) -> Find
         f"{PAPER}, Table 1",
         beats(rows),
         "; ".join(map(str, rows)),
+        "DORM has a higher NDCG@10 than ROCArea, SVM and Prec@10 on all four sets",
     )
 
 

@@ -13,7 +13,7 @@ from marginrank.training.tight_bound import Tight
 from marginrank.typing import FloatArray
 
 #: Training stops at this gap, as a share of the objective, unless an experiment needs a smaller one.
-TOLERANCE: Final = 1e-3
+TOLERANCE: Final = 1e-5
 
 
 def ranker(

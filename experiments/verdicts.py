@@ -1,25 +1,27 @@
-"""The rules that decide whether a claim of a paper holds, does not hold, or is undecided.
+"""The rules that decide whether a claim of a paper holds.
 
-Most claims say that one system is better than others; `beats` decides them, from tests paired by query. The other rules
-are for claims of another kind, one rule for each kind:
+A claim holds only if test and interval agree that it does, and does not hold only if both agree that it does not; so
+the rules are the same in both directions. Otherwise it is undecided. A claim about a ranker that stayed at w = 0 is not
+testable: such a ranker ranks at random, whatever it is compared with. There is one rule for each kind of claim:
 
 =================  ============================================================================
-`beats`            A is better than B, or by at least a given amount
+`beats`            A is better than B
 `seldom_leads`     A is the best of all in at most a given share of the cases
 `most_often`       A is counted more often than any other
 `within`           an effect with an interval lies in a given range: equivalence, growth rates
-`agrees`           a number equals a published one, up to a tolerance
+`about`            a gain is about as large as claimed: from half of it to half as much again
+`rate`             something happens in a given range of shares of the cases, from a count
 `reaches`          a ratio without an interval, such as one of times, is as large as claimed
 `falls`            a sequence decreases
 `in_all`           something is true in every case
-`exact`            something is true
+`exact`            something is true: a count, an inequality, a number next to a published one
 =================  ============================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal, TypeAlias
 
@@ -28,12 +30,12 @@ import numpy as np
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_wilcoxon
 from marginrank.typing import FloatArray
 
-Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+Verdict: TypeAlias = Literal["holds", "does not hold", "undecided", "not testable"]
 #: A difference is significant if its p-value, adjusted for the comparisons of the claim, is below this.
 LEVEL: Final = 0.05
 _RESAMPLES: Final = 9999
-#: Half-width of a 95 % interval in standard errors.
-_NORMAL: Final = 1.96
+#: An objective above this share of that at w = 0 means that a ranker learned nothing, or nearly so.
+AT_ZERO: Final = 0.999
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Difference:
         interval: Bootstrap interval of the mean. All intervals of a claim hold together with 95 % confidence.
         ranks: Sign of the sum of signed ranks, Wilcoxon's statistic.
         p: Two-sided p-value of Wilcoxon's signed-rank test, adjusted for the comparisons of the claim by `holm`.
+        testable: Whether both systems learned something; False if one of them stayed at w = 0.
     """
 
     label: str
@@ -53,11 +56,19 @@ class Difference:
     interval: tuple[float, float]
     ranks: int
     p: float
+    testable: bool = True
 
     @property
     def direction(self) -> int:
-        """1 or −1 if the difference is significant and mean and ranks agree in sign, else 0."""
-        return self.ranks if self.p < LEVEL and self.ranks == np.sign(self.mean) else 0
+        """1 or −1 if test and interval agree that the difference is positive or negative, else 0.
+
+        They agree if the test is significant, its sum of signed ranks and the mean have the same sign, and the interval
+        excludes 0. A difference that is not testable has no direction.
+        """
+        low, high = self.interval
+        side = 1 if low > 0 else -1 if high < 0 else 0
+        agree = self.testable and self.p < LEVEL and self.ranks == side == np.sign(self.mean)
+        return side if agree else 0
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -93,51 +104,83 @@ def against(values: Mapping[str, FloatArray], system: str, others: Iterable[str]
     return differences({f"{system} − {name}": (values[system], values[name]) for name in names})
 
 
-def beats(rows: Sequence[Difference], by: float = 0.0) -> Verdict:
-    """Decide the claim that all differences are positive, or at least ``by``.
+def at_zero(ratios: Iterable[float | None]) -> bool:
+    """Return whether a ranker stayed at w = 0 in most folds, from the objective over that at w = 0 in each fold.
 
-    It holds if all are significantly positive, and does not hold if one is significantly negative or has an interval
-    that ends below ``by``.
-
-    >>> ahead, unclear = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", 0.1, (-0.1, 0.3), 1, 0.2)
-    >>> beats([ahead]), beats([ahead, unclear]), beats([ahead], by=0.5)
-    ('holds', 'undecided', 'does not hold')
+    >>> at_zero([1.0, 0.9995, 0.9]), at_zero([1.0, 0.9, 0.8]), at_zero([None, None])
+    (True, False, False)
     """
-    if any(row.direction < 0 or row.interval[1] < by for row in rows):
-        return "does not hold"
-    return "holds" if all(row.direction > 0 for row in rows) else "undecided"
+    flags = [ratio is not None and ratio > AT_ZERO for ratio in ratios]
+    return sum(flags) > len(flags) / 2
+
+
+def mark_untestable(rows: Sequence[Difference], untestable: Sequence[bool]) -> list[Difference]:
+    """Mark differences between systems of which one stayed at w = 0."""
+    return [replace(row, testable=not flag) for row, flag in zip(rows, untestable, strict=True)]
+
+
+def beats(rows: Sequence[Difference]) -> Verdict:
+    """Decide the claim that all differences are positive.
+
+    It holds if all have a positive direction, and does not hold if one has a negative one. If neither is so because of
+    differences that are not testable, the claim is not testable.
+
+    >>> ahead, unclear = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", 0.1, (-0.1, 0.3), 1, 0.01)
+    >>> at_zero = replace(ahead, testable=False)
+    >>> beats([ahead]), beats([ahead, unclear]), beats([ahead, at_zero])
+    ('holds', 'undecided', 'not testable')
+    """
+    return conjunction(_sign_verdict(row) for row in rows)
+
+
+def _sign_verdict(row: Difference) -> Verdict:
+    if not row.testable:
+        return "not testable"
+    return {1: "holds", -1: "does not hold", 0: "undecided"}[row.direction]  # type: ignore[return-value]
 
 
 def seldom_leads(rows: Sequence[Difference], share: float = 0.0) -> Verdict:
     """Decide the claim that a system is the best in at most a share of the cases, or in none.
 
-    The differences are those of the system from the best of all others. The claim holds if the system is significantly
-    behind in all other cases, and does not hold if it is significantly ahead in more cases than claimed.
+    The differences are those of the system from the best of all others. The claim holds if the system is behind in all
+    other cases, and does not hold if it is ahead in more cases than claimed. It is not testable if the cases in which
+    the system stayed at w = 0 could decide it.
 
     >>> ahead, behind = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", -0.1, (-0.2, -0.02), -1, 0.01)
     >>> seldom_leads([behind]), seldom_leads([ahead, behind]), seldom_leads([ahead, behind], share=0.5)
     ('holds', 'does not hold', 'holds')
+    >>> seldom_leads([replace(behind, testable=False)])
+    'not testable'
     """
     ahead, behind = (sum(row.direction == sign for row in rows) for sign in (1, -1))
+    untestable = sum(not row.testable for row in rows)
     if ahead > share * len(rows):
         return "does not hold"
-    return "holds" if behind >= (1 - share) * len(rows) else "undecided"
+    if behind >= (1 - share) * len(rows):
+        return "holds"
+    return "not testable" if behind + untestable >= (1 - share) * len(rows) else "undecided"
 
 
 def most_often(counts: Mapping[str, int], system: str, rows: Sequence[Difference]) -> Verdict:
     """Decide the claim that a system is counted more often than any other, such as among the best two of a case.
 
-    The differences are those of the system from the best of all others, in each case. The claim does not hold if
-    another system is counted more often and the system is significantly behind in a case.
+    The differences are those of the system from the best of all others, in each case. The claim holds if the system is
+    counted most often, and is ahead in a case and behind in none; it does not hold if another system is counted more
+    often, and the system is behind in a case and ahead in none.
 
-    >>> behind = Difference("", -0.1, (-0.2, -0.02), -1, 0.01)
-    >>> [most_often({"a": a, "b": 2}, "a", [behind]) for a in (3, 2, 1)], most_often({"a": 1, "b": 2}, "a", [])
-    (['holds', 'undecided', 'does not hold'], 'undecided')
+    >>> behind, ahead = Difference("", -0.1, (-0.2, -0.02), -1, 0.01), Difference("", 0.1, (0.02, 0.2), 1, 0.01)
+    >>> [most_often({"a": a, "b": 2}, "a", [ahead]) for a in (3, 2, 1)]
+    ['holds', 'undecided', 'undecided']
+    >>> [most_often({"a": a, "b": 2}, "a", [behind]) for a in (3, 2, 1)]
+    ['undecided', 'undecided', 'does not hold']
     """
-    most = max(count for name, count in counts.items() if name != system)
-    if counts[system] > most:
+    if all(not row.testable for row in rows) and rows:
+        return "not testable"
+    lead = counts[system] - max(count for name, count in counts.items() if name != system)
+    directions = {row.direction for row in rows} - {0}
+    if directions == {1} and lead > 0:
         return "holds"
-    return "does not hold" if counts[system] < most and any(row.direction < 0 for row in rows) else "undecided"
+    return "does not hold" if directions == {-1} and lead < 0 else "undecided"
 
 
 def within(intervals: Iterable[tuple[float, float]], least: float = -inf, most: float = inf) -> Verdict:
@@ -154,17 +197,39 @@ def within(intervals: Iterable[tuple[float, float]], least: float = -inf, most: 
     return "holds" if all(least <= low and high <= most for low, high in ends) else "undecided"
 
 
-def agrees(difference: float, tolerance: float, error: float) -> Verdict:
-    """Decide the claim that a number is within a tolerance of a published one, given its standard error.
+def about(rows: Sequence[Difference], claimed: float) -> Verdict:
+    """Decide the claim that gains are about as large as claimed: from half of it to half as much again.
 
-    It does not hold if a 95 % interval of the difference lies outside the tolerance.
+    It holds if every gain has a positive direction and an interval inside this range. It does not hold if one has a
+    negative direction, or an interval outside the range.
 
-    >>> [agrees(difference, tolerance=1.0, error=0.5) for difference in (-1.0, 1.5, 2.0)]       # 1.98 is the end
+    >>> gain = Difference("", 0.02, (0.012, 0.028), 1, 0.01)
+    >>> [about([gain], claimed) for claimed in (0.02, 0.03, 0.06)]
     ['holds', 'undecided', 'does not hold']
     """
-    if abs(difference) <= tolerance:
-        return "holds"
-    return "does not hold" if abs(difference) - _NORMAL * error > tolerance else "undecided"
+    near = within([row.interval for row in rows], 0.5 * claimed, 1.5 * claimed)
+    return conjunction([near, beats(rows)])
+
+
+def rate(count: int, n: int, least: float = 0.0, most: float = 1.0) -> Verdict:
+    """Decide the claim that a share of the cases lies in a range, from how often something happened in n of them.
+
+    >>> rate(0, 30, most=0.05), rate(0, 100, most=0.05), rate(20, 100, most=0.05)
+    ('undecided', 'holds', 'does not hold')
+    """
+    return within([rate_interval(count, n)], least, most)
+
+
+def rate_interval(count: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate by Clopper and Pearson, from how often something happened in n cases.
+
+    >>> [round(end, 4) for end in rate_interval(0, 30)]           # 1 − 0.025^(1/30)
+    [0.0, 0.1157]
+    """
+    import scipy.stats  # noqa: PLC0415
+
+    interval = scipy.stats.binomtest(count, n).proportion_ci(1 - LEVEL, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def reaches(value: float, claimed: float, *, fails_below: float) -> Verdict:
@@ -177,14 +242,12 @@ def reaches(value: float, claimed: float, *, fails_below: float) -> Verdict:
 
 
 def falls(values: Sequence[float]) -> Verdict:
-    """Decide the claim that a sequence decreases: it holds at every step, and does not hold from first to last.
+    """Decide the claim that a sequence decreases: it holds if every step is down, and does not hold if none is.
 
-    >>> falls([3, 2, 1]), falls([3, 1, 2]), falls([3, 1, 3])
+    >>> falls([3, 2, 1]), falls([3, 1, 2]), falls([1, 3, 3])
     ('holds', 'undecided', 'does not hold')
     """
-    if values[-1] >= values[0]:
-        return "does not hold"
-    return "holds" if np.all(np.diff(values) < 0) else "undecided"
+    return in_all(np.diff(values) < 0)
 
 
 def in_all(cases: Iterable[bool]) -> Verdict:
@@ -209,7 +272,8 @@ def conjunction(verdicts: Iterable[Verdict]) -> Verdict:
     ('undecided', 'does not hold')
     """
     parts = list(verdicts)
-    return next((verdict for verdict in ("does not hold", "undecided") if verdict in parts), "holds")
+    order: tuple[Verdict, ...] = ("does not hold", "not testable", "undecided")
+    return next((verdict for verdict in order if verdict in parts), "holds")
 
 
 def unanimous(verdicts: Iterable[Verdict]) -> Verdict:

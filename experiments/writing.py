@@ -7,17 +7,18 @@ import json
 import math
 import os
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from experiments.base import Experiment, Finding, Report, Size, Table
+from experiments.base import Experiment, Finding, Picture, Report, Size, Table
 from experiments.provenance import provenance
 from experiments.running import TaskResult
 from experiments.sources import report_digest
-from experiments.verdicts import Verdict
+from experiments.verdicts import Verdict, unanimous
 from marginrank.errors import DataError
 from marginrank.runtime.files import atomic_path
 from marginrank.runtime.text import plain
@@ -77,14 +78,14 @@ def _write(
     report = experiment.report(results)
     command = f"python -m experiments run {experiment.name}{' --miniature' if facts['size'] == 'miniature' else ''}"
     facts = {"command": command, **facts}
-    plots = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.pictures]
-    for path, picture in zip(plots, report.pictures, strict=True):
+    plots = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.all_pictures]
+    for path, picture in zip(plots, report.all_pictures, strict=True):
         _draw(picture.figure, path)
     document = {
         "experiment": experiment.name,
         "source": experiment.source,
         **facts,
-        "tables": [dataclasses.asdict(table) for table in report.tables],
+        "tables": [dataclasses.asdict(table) for table in report.all_tables],
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
         "results": results,
         "report": report_digest(experiment.report),
@@ -98,15 +99,20 @@ def _write(
 
 def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:
     """Write ``findings.md``: claims and verdicts of all experiments whose results lie in a folder."""
-    by_experiment = {one: _findings_of(out / f"{one.name}.json") for one in experiments}
+    by_experiment = {one: _findings_of(out / f"{one.name}.json") for one in experiments if one.of_paper}
     sections = []
     for experiment, findings in by_experiment.items():
         if findings:
             sections += [f"## {experiment.title}", f"[{experiment.source}]({experiment.name}.md)", _findings(findings)]
-    everything = [one for findings in by_experiment.values() for one in findings]
-    hold, not_, open_ = _counts(everything).values()
-    counts = f"{hold} hold, {not_} do not, {open_} are undecided"
-    introduction = f"{len(everything)} claims of the papers were tested: {counts}. [How verdicts are found](index.md)."
+    facts = [verdict for findings in by_experiment.values() for verdict in facts_of(findings).values()]
+    number = sum(map(len, by_experiment.values()))
+    hold, not_, open_, untestable = (facts.count(verdict) for verdict in get_args(Verdict))
+    introduction = (
+        f"{len(facts)} claims of the papers were tested: {hold} hold, {not_} do not, {open_} are undecided, and "
+        f"{untestable} are not testable. A claim that was tested in several settings counts once, under the verdict on "
+        f"which all testable settings agree, or as undecided; there are {number} verdicts in all. "
+        "[How verdicts are found](index.md#how-verdicts-are-found)."
+    )
     path = out / "findings.md"
     _text(path, "\n\n".join(["# Which claims hold", introduction, *sections]) + "\n")
     return path
@@ -147,40 +153,65 @@ def _findings_of(record: Path) -> list[Finding]:
     return [Finding(**one) for one in written["findings"]] if written.get("size") == "full" else []
 
 
-def _counts(findings: Sequence[Finding]) -> dict[str, int]:
-    """How often each verdict comes, in the order of the verdicts.
+def facts_of(findings: Sequence[Finding]) -> dict[str, Verdict]:
+    """Return the verdict on each fact: that of its findings that are testable if they agree, else undecided.
 
-    >>> _counts([Finding("", "", "undecided", ""), Finding("", "", "holds", "")])
-    {'holds': 1, 'does not hold': 0, 'undecided': 1}
+    >>> facts_of([Finding("a, here", "", "holds", "", "a"), Finding("a, there", "", "undecided", "", "a")])
+    {'a': 'undecided'}
+    >>> facts_of([Finding("a", "", "holds", ""), Finding("b", "", "not testable", "")])
+    {'a': 'holds', 'b': 'not testable'}
+    >>> facts_of([Finding("a, here", "", "holds", "", "a"), Finding("a, there", "", "not testable", "", "a")])
+    {'a': 'holds'}
     """
-    return {verdict: sum(one.verdict == verdict for one in findings) for verdict in get_args(Verdict)}
+    by_fact: dict[str, list[Verdict]] = {}
+    for one in findings:
+        by_fact.setdefault(one.fact or one.claim, []).append(one.verdict)
+    testable = {fact: [one for one in verdicts if one != "not testable"] for fact, verdicts in by_fact.items()}
+    return {fact: unanimous(verdicts or ["not testable"]) for fact, verdicts in testable.items()}
 
 
 def _page(experiment: Experiment, report: Report, facts: Mapping[str, str]) -> str:
-    blocks = [f"# {experiment.title}", f"Reproduces {experiment.source}.", experiment.about.strip()]
+    reproduced = [f"Reproduces {experiment.source}."] if experiment.of_paper else []
+    blocks = [f"# {experiment.title}", *reproduced, experiment.about.strip()]
     if facts["size"] == "miniature":
         blocks.append("**A miniature, run on a few queries: its numbers mean nothing.**")
+    for section in report.sections:
+        blocks += [f"## {section.title}", section.text, *(table.markdown() for table in section.tables)]
+        blocks += [_picture(experiment, picture) for picture in section.pictures]
     if report.findings:
         blocks += ["## Findings", _findings(report.findings)]
     if report.tables:
         blocks += ["## Tables", *(table.markdown() for table in report.tables)]
     if report.pictures:
-        blocks.append("## Plots")
-        for picture in report.pictures:
-            blocks.append(f"![{picture.caption}]({experiment.name}-{picture.name}.svg)\n\n{picture.caption}")
+        blocks += ["## Plots", *(_picture(experiment, picture) for picture in report.pictures)]
     if report.notes:
-        blocks += ["## Differences from the paper", "\n".join(f"- {note}" for note in report.notes)]
+        title = "Differences from the paper" if experiment.of_paper else "Notes"
+        blocks += [f"## {title}", "\n".join(f"- {note}" for note in report.notes)]
     blocks += ["## How to reproduce this", f"```console\n$ {facts['command']}\n```"]
     blocks.append("\n".join(f"- {name}: {text}" for name, text in facts.items() if name not in ("command", "size")))
     return "\n\n".join(blocks) + "\n"
 
 
+def _picture(experiment: Experiment, picture: Picture) -> str:
+    return f"![{picture.caption}]({experiment.name}-{picture.name}.svg)\n\n{picture.caption}"
+
+
 def _findings(findings: Sequence[Finding]) -> str:
+    """Write a table of findings; those that restate one fact stand together under it."""
     lines = ["| claim | source | verdict | evidence |", "| :--- | :--- | :--- | :--- |"]
-    for one in findings:
-        cells = (one.claim, one.source, f"**{one.verdict}**", one.evidence)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    for fact, verdict in facts_of(findings).items():
+        members = [one for one in findings if (one.fact or one.claim) == fact]
+        if members[0].fact:
+            counts = Counter(one.verdict for one in members)
+            settings = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+            lines.append(_row(f"**{fact.removesuffix('.')}**, in {len(members)} settings", "", verdict, settings))
+        lines += [_row(one.claim, one.source, one.verdict, one.evidence) for one in members]
     return "\n".join(lines)
+
+
+def _row(claim: str, source: str, verdict: str, evidence: str) -> str:
+    cells = (claim, source, f"**{verdict}**", evidence)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def _draw(figure: Any, path: Path) -> None:

@@ -160,18 +160,18 @@ def _findings(whole: Mapping[str, Outcome]) -> list[Finding]:
     ]
     for name in [name for name in LEARNED if name in every.by_method and name != "svmmap"]:
         for systems, table in (("all systems", "Tables 9 and 10"), ("without the best", "Table 11")):
-            claim = f"SVMmap is better than {title(name)}, {systems}."
-            findings.append(_better(whole[systems], "svmmap", name, claim, table))
+            fact = f"SVMmap is better than {title(name)}"
+            findings.append(_better(whole[systems], "svmmap", name, f"{fact}, {systems}.", table, fact))
     if {"svmacc", "svmauc"} <= every.by_method.keys():
         findings.append(_better(every, "svmauc", "svmacc", "SVMroc is better than SVMacc.", "§5.2.2"))
     return findings
 
 
-def _better(outcome: Outcome, method: str, other: str, claim: str, source: str) -> Finding:
+def _better(outcome: Outcome, method: str, other: str, claim: str, source: str, fact: str = "") -> Finding:
     row = _difference(f"{title(method)} − {title(other)}", outcome.by_query(method), outcome.by_query(other))
     counts = outcome.against(other, method)
     evidence = f"MAP {row}, W/L/T {counts.wins}/{counts.losses}/{counts.ties}"
-    return Finding(claim, f"{_YUE}, {source}", beats([row]), evidence)
+    return Finding(claim, f"{_YUE}, {source}", beats([row]), evidence, fact)
 
 
 def _near(row: Difference, claim: str) -> Finding:

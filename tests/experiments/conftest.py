@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from pathlib import Path
 
@@ -41,6 +42,33 @@ def _classes(rng: np.random.Generator, n: int, n_features: int, labels: list[int
     return [[*row, labels[at]] for row, at in zip(values.tolist(), chosen.tolist(), strict=True)]
 
 
+def _words(rng: np.random.Generator, n: int) -> str:
+    return " ".join(f"word{number}" for number in rng.integers(0, 60, n))
+
+
+def _text_collections(folder: Path, rng: np.random.Generator) -> None:
+    """SciFact and Cranfield with 40 documents and 30 queries, which share words with their relevant documents."""
+    texts = [_words(rng, 20) for _ in range(40)]
+    answers = [rng.choice(40, 2, replace=False) for _ in range(30)]
+    asked = [" ".join(texts[document].split()[:4][0] for document in pair) for pair in answers]
+    scifact, cranfield = folder / "scifact", folder / "cranfield"
+    corpus = [json.dumps({"_id": f"d{n}", "title": text[:12], "text": text}) for n, text in enumerate(texts)]
+    records = [f".I {n}\n.T\n{text[:12]}\n.A\nan author\n.B\na journal\n.W\n{text}" for n, text in enumerate(texts, 1)]
+    judged = [[(query, document) for document in pair] for query, pair in enumerate(answers)]
+    files = {
+        scifact / "corpus.jsonl.xz": corpus,
+        scifact / "queries.tsv.xz": [f"q{n}\t{text}" for n, text in enumerate(asked)],
+        scifact / "qrels.train.txt.xz": [f"q{q} 0 d{d} 1" for pair in judged[:20] for q, d in pair],
+        scifact / "qrels.test.txt.xz": [f"q{q} 0 d{d} 1" for pair in judged[20:] for q, d in pair],
+        cranfield / "cran.all.1400.xz": records,
+        cranfield / "cran.qry.xz": [f".I {n:03}\n.W\n{text}" for n, text in enumerate(asked, 1)],
+        cranfield / "cranqrel.xz": [f"{q + 1} {d + 1} 2" for pair in judged for q, d in pair],
+    }
+    for path, lines in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(lzma.compress(("\n".join(lines) + "\n").encode(), preset=0))
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like that of the real data, with made-up numbers."""
@@ -63,4 +91,5 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = np.argwhere(rng.random((60, 80)) < 0.6)
     films = [[user + 1, item + 1, int(rng.integers(1, 6)), 0] for user, item in pairs.tolist()]
     _table(folder / "movielens-100k" / "ratings.tsv.xz", films, "\t", "user_id\titem_id\trating\ttimestamp\n")
+    _text_collections(folder, rng)
     return folder

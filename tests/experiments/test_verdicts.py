@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from experiments.verdicts import (
     Difference,
+    about,
     against,
-    agrees,
+    at_zero,
     beats,
     conjunction,
     differences,
@@ -17,7 +20,10 @@ from experiments.verdicts import (
     growth,
     in_all,
     largest,
+    mark_untestable,
     most_often,
+    rate,
+    rate_interval,
     reaches,
     seldom_leads,
     unanimous,
@@ -31,6 +37,15 @@ TORN = Difference("torn", 0.1, (-0.02, 0.2), -1, 0.01)
 NOISE = Difference("noise", 0.01, (-0.1, 0.1), 1, 0.6)
 #: Only the interval of the mean says so: the test by ranks has p = 0.06.
 BELOW = Difference("below", -0.1, (-0.2, -0.01), -1, 0.06)
+#: Only the test says so: the interval of the mean contains 0.
+WIDE = Difference("wide", 0.1, (-0.01, 0.2), 1, 0.01)
+#: One of the systems stayed at w = 0.
+AT_ZERO = replace(AHEAD, testable=False)
+
+
+def negated(row):
+    low, high = row.interval
+    return replace(row, mean=-row.mean, interval=(-high, -low), ranks=-row.ranks)
 
 
 def test_p_values_are_those_of_the_exact_test_after_holm():
@@ -77,22 +92,63 @@ def test_against_compares_one_with_all_others():
 
 
 @pytest.mark.parametrize(
-    ("rows", "by", "verdict"),
+    ("rows", "verdict"),
     [
-        ([AHEAD], 0.0, "holds"),
-        ([AHEAD, AHEAD], 0.2, "holds"),
-        ([AHEAD], 0.21, "does not hold"),
-        ([BEHIND], 0.0, "does not hold"),
-        ([AHEAD, BEHIND], 0.0, "does not hold"),
-        ([BELOW], 0.0, "does not hold"),
-        ([TORN], 0.0, "undecided"),
-        ([NOISE], 0.0, "undecided"),
-        ([NOISE], 0.11, "does not hold"),
-        ([AHEAD, NOISE], 0.0, "undecided"),
+        ([AHEAD], "holds"),
+        ([AHEAD, AHEAD], "holds"),
+        ([BEHIND], "does not hold"),
+        ([AHEAD, BEHIND], "does not hold"),
+        ([AT_ZERO, BEHIND], "does not hold"),
+        ([BELOW], "undecided"),
+        ([WIDE], "undecided"),
+        ([TORN], "undecided"),
+        ([NOISE], "undecided"),
+        ([AHEAD, NOISE], "undecided"),
+        ([AT_ZERO], "not testable"),
+        ([AHEAD, AT_ZERO], "not testable"),
     ],
 )
-def test_beats(rows, by, verdict):
-    assert beats(rows, by) == verdict
+def test_beats(rows, verdict):
+    assert beats(rows) == verdict
+
+
+@pytest.mark.parametrize("row", [AHEAD, BEHIND, TORN, NOISE, BELOW, WIDE, AT_ZERO], ids=lambda row: row.label)
+def test_the_rule_is_the_same_in_both_directions(row):
+    opposite = {"holds": "does not hold", "does not hold": "holds"}
+    verdict = beats([row])
+    assert beats([negated(row)]) == opposite.get(verdict, verdict)
+
+
+def test_a_ranker_stayed_at_zero_if_it_did_in_most_folds():
+    assert at_zero([1.0, 1.0, 0.9995, 0.5, 0.5])
+    assert not at_zero([1.0, 1.0, 0.5, 0.5, 0.998])
+    assert not at_zero([None] * 5)
+    assert [row.testable for row in mark_untestable([AHEAD, BEHIND], [True, False])] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ((0.011, 0.029), "holds"),
+        ((0.009, 0.029), "undecided"),
+        ((0.011, 0.031), "undecided"),
+        ((-0.01, 0.015), "undecided"),
+        ((0.001, 0.009), "does not hold"),  # a gain, and too small
+        ((0.031, 0.05), "does not hold"),  # too large
+        ((-0.01, 0.009), "does not hold"),
+    ],
+)
+def test_about_two_per_cent_is_compared_from_both_sides(interval, verdict):
+    assert about([Difference("", sum(interval) / 2, interval, 1, 0.01)], 0.02) == verdict
+
+
+def test_rates_have_an_interval():
+    # 0 of n: 1 − 0.025^(1/n) is 0.1157 for 30 and 0.0499 for 72; 72 splits are needed to exclude 5 %.
+    assert rate_interval(0, 30) == pytest.approx((0.0, 1 - 0.025 ** (1 / 30)))
+    assert rate_interval(30, 30) == pytest.approx((0.025 ** (1 / 30), 1.0))
+    assert [rate(0, n, most=0.05) for n in (30, 71, 72)] == ["undecided", "undecided", "holds"]
+    assert rate(10, 30, most=0.05) == "does not hold"
+    assert [rate(count, 63, least=0.5) for count in (60, 35, 10)] == ["holds", "undecided", "does not hold"]
 
 
 @pytest.mark.parametrize(
@@ -105,17 +161,34 @@ def test_beats(rows, by, verdict):
         ([AHEAD, NOISE, NOISE], 0.5, "undecided"),
         ([AHEAD, AHEAD, BEHIND], 0.5, "does not hold"),
         ([TORN], 0.0, "undecided"),
+        ([BELOW], 0.0, "undecided"),
+        ([replace(BEHIND, testable=False)], 0.0, "not testable"),
+        ([BEHIND, replace(BEHIND, testable=False)], 0.0, "not testable"),
+        ([BEHIND, replace(BEHIND, testable=False)], 0.5, "holds"),
+        ([NOISE, replace(BEHIND, testable=False)], 0.0, "undecided"),
+        ([AHEAD, replace(BEHIND, testable=False)], 0.0, "does not hold"),
     ],
 )
 def test_seldom_leads(rows, share, verdict):
     assert seldom_leads(rows, share) == verdict
 
 
-def test_most_often_needs_more_than_noise_to_be_refuted():
-    assert most_often({"a": 3, "b": 2, "c": 2}, "a", [BEHIND]) == "holds"
-    assert most_often({"a": 2, "b": 2}, "a", [BEHIND]) == "undecided"
-    assert most_often({"a": 1, "b": 2}, "a", [NOISE]) == "undecided"
-    assert most_often({"a": 1, "b": 2}, "a", [NOISE, BEHIND]) == "does not hold"
+@pytest.mark.parametrize(
+    ("count", "rows", "verdict"),
+    [
+        (3, [AHEAD, NOISE], "holds"),
+        (3, [NOISE], "undecided"),
+        (3, [AHEAD, BEHIND], "undecided"),
+        (2, [AHEAD], "undecided"),
+        (1, [AHEAD], "undecided"),
+        (1, [NOISE], "undecided"),
+        (1, [NOISE, BEHIND], "does not hold"),
+        (1, [AHEAD, BEHIND], "undecided"),
+        (0, [AT_ZERO], "not testable"),
+    ],
+)
+def test_most_often_needs_more_than_noise_in_both_directions(count, rows, verdict):
+    assert most_often({"a": count, "b": 2, "c": 2}, "a", rows) == verdict
 
 
 @pytest.mark.parametrize(
@@ -132,18 +205,12 @@ def test_within(intervals, verdict):
     assert within(intervals, -1.0, 1.0) == verdict
 
 
-def test_equalities_and_ratios():
-    assert [agrees(d, 0.01, 0.02) for d in (0.01, -0.01, 0.049, -0.05)] == [
-        "holds",
-        "holds",
-        "undecided",
-        "does not hold",
-    ]
+def test_ratios_sequences_and_cases():
     assert [reaches(r, 100, fails_below=10) for r in (100, 99.9, 10, 9.9)] == [
         "holds", "undecided", "undecided", "does not hold",
     ]  # fmt: skip
-    assert [falls(v) for v in ([2, 1], [2, 2], [3, 1, 2], [3, 2, 2])] == [
-        "holds", "does not hold", "undecided", "undecided",
+    assert [falls(v) for v in ([2, 1], [2, 2], [3, 1, 2], [3, 2, 2], [1, 2, 3])] == [
+        "holds", "does not hold", "undecided", "undecided", "does not hold",
     ]  # fmt: skip
     assert [exact(True), exact(False)] == ["holds", "does not hold"]
     assert [in_all(c) for c in ([True], [False], [True, False])] == ["holds", "does not hold", "undecided"]
@@ -152,6 +219,7 @@ def test_equalities_and_ratios():
 def test_parts_all_have_to_hold_and_readings_have_to_agree():
     assert conjunction(["holds", "holds"]) == "holds"
     assert conjunction(["holds", "does not hold", "undecided"]) == "does not hold"
+    assert conjunction(["holds", "undecided", "not testable"]) == "not testable"
     assert unanimous(["does not hold", "does not hold"]) == "does not hold"
     assert unanimous(["holds", "does not hold"]) == "undecided"
 
