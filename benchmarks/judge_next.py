@@ -12,13 +12,16 @@ OHSUMED, which is not among the default collections for that reason.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-from text_collections import collection
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from experiments.text_collections import collection
 from marginrank import Queries
 from marginrank.data.reader import read_queries
 from marginrank.judging.grade_model import expected_gains

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+from marginrank.cli.preset_advice import advice
 from marginrank.evaluation.policies import POLICIES, Policy
 from marginrank.measures import Measure, PositionMeasure, all_measures
 from marginrank.measures.base import BinaryMeasure
@@ -100,7 +101,9 @@ def method_pages() -> dict[str, str]:
 def _presets_table(presets: list[Preset], pages: dict[str, str]) -> str:
     head = "| preset | trains for | judged by | bound | k | from |"
     rows = [_preset_row(preset, pages.get(preset.name)) for preset in presets]
-    return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *rows])
+    advised = [f"- `{preset.name}`: {advice(preset.name)}" for preset in presets if advice(preset.name)]
+    listed = ["", "Advice, from [Which loss should I train?](results/which-loss.md):", "", *advised] if advised else []
+    return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *rows, *listed])
 
 
 def _preset_row(preset: Preset, page: str | None) -> str:

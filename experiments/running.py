@@ -34,7 +34,7 @@ _ONE_THREAD: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREAD
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The result of a task, the seconds it took, and the commit at which it was computed."""
+    """The result of a task, the CPU seconds it took, and the commit at which it was computed."""
 
     result: Any
     seconds: float
@@ -152,12 +152,12 @@ def check_data(experiments: Sequence[Experiment], data: Path) -> None:
 
 def _run(task: Task, data: Path, path: Path, at_commit: str) -> str | None:
     """Run one task and cache its result; return the message of an error."""
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = task.call(data, **task.options)
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         text = json.dumps(
             {
                 "task": task.name,

@@ -128,10 +128,10 @@ def write_costs(experiments: Sequence[Experiment], out: Path) -> Path:
             rows.append((link, len(record["results"]), round(seconds), record["date"], record.get("commit", "unknown")))
     total = sum(row[2] for row in rows)
     introduction = (
-        f"All {len(rows)} experiments together took {total / 60:.0f} minutes of computing: the sum over their tasks, "
-        "each of which uses one thread. `make reproduce` runs as many tasks at a time as there are cores."
+        f"All {len(rows)} experiments together took {total / 60:.0f} minutes of computing: CPU time, summed over "
+        "their tasks, each of which uses one thread. `make reproduce` runs as many tasks at a time as there are cores."
     )
-    table = Table("Computing time", ("experiment", "tasks", "seconds", "date", "commit"), rows)
+    table = Table("Computing time", ("experiment", "tasks", "CPU seconds", "date", "commit"), rows)
     path = out / "costs.md"
     _text(path, "\n\n".join(["# What the experiments cost", introduction, table.markdown()]) + "\n")
     return path

@@ -40,4 +40,4 @@ def test_verdicts_follow_from_the_results(name):
     for finding in findings:
         row = f"| {finding.claim} | {finding.source} | **{finding.verdict}** |".replace("\n", " ")
         assert row in page
-        assert row in summary
+        assert (row in summary) == all_experiments()[name].of_paper  # only claims of papers are counted there

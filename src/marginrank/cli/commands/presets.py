@@ -27,6 +27,7 @@ def command(
     ] = None,
 ) -> None:
     """List the methods for --preset, or describe one."""
+    from marginrank.cli.preset_advice import advice  # noqa: PLC0415
     from marginrank.methods.presets import all_presets, parse_preset  # noqa: PLC0415
 
     known = all_presets()
@@ -43,6 +44,7 @@ def command(
         [
             ("preset", _spelling(preset)),
             ("what it is", preset.summary),
+            *([("advice", wrap(advice(preset.name), terminal_width() - 12))] if advice(preset.name) else []),
             ("from", preset.paper),
             ("measure", method.criterion),
             *own,
@@ -66,11 +68,14 @@ def _measure(preset: Preset) -> str:
 
 
 def _record(preset: Preset) -> dict[str, Any]:
+    from marginrank.cli.preset_advice import advice  # noqa: PLC0415
+
     return {
         "name": preset.name,
         "kind": preset.kind,
         "spelling": _spelling(preset),
         "summary": preset.summary,
+        "advice": advice(preset.name),
         "paper": preset.paper,
         "measure": _measure(preset),
         "cutoff": preset.cut,
