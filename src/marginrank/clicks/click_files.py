@@ -183,14 +183,19 @@ def choose_click_columns(names: Sequence[str], given: Mapping[str, str | None]) 
     chosen = {}
     for role, usual in _USUAL.items():
         name = given.get(role) or next((spelled[word] for word in usual if word in spelled), None)
-        if name is not None and name not in names:
-            raise DataError(f"no column {name!r}; {did_you_mean(name, names)}the columns are {', '.join(names[:8])}")
+        if name is not None:
+            _check_column(name, names)
         if name is None and role in _NEEDED:
             columns = ", ".join(map(repr, names[:8]))
             raise DataError(f"no column of the {role} among {columns}; name it with ", Parameter(role, ...))
         if name is not None:
             chosen[role] = name
     return chosen
+
+
+def _check_column(name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise DataError(f"no column {name!r}; {did_you_mean(name, names)}the columns are {', '.join(names[:8])}")
 
 
 def _blocks(source: Any, path: Path | None, given: Mapping[str, str | None]) -> Iterator[Any]:
@@ -300,6 +305,8 @@ class _Builder:
                         "no column of impressions to keep apart; name it with ", Parameter("impression", ...)
                     )
                 columns["query"], self.labels["query"] = columns["impression"], self.labels["impression"]
+            for name in self.features:
+                _check_column(name, block.column_names)
             if self.features:
                 columns["features"] = np.column_stack([_number_column(block[name], name) for name in self.features])
             if self.aggregate:

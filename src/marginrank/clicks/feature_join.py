@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from marginrank.data.column_roles import is_query_name
 from marginrank.data.frames import from_frame, open_frame
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError, Parameter
+from marginrank.errors import DataError, Parameter, RepeatedDocumentsWarning
 from marginrank.typing import AnyArray, IntArray
 
 #: Column of query ids that is added to a table of documents.
@@ -22,7 +23,9 @@ _ANY_QUERY: Final = "qid"
 
 def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) -> tuple[Queries, IntArray]:
     """Return a table of features as queries, and the row of each shown document in it; −1 if it has none."""
-    source, by_query = _as_queries(table, columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepeatedDocumentsWarning)  # refused below
+        source, by_query = _as_queries(table, columns)
     if source.document_ids is None:
         raise DataError("the table of features has no document ids; name their column with ", Parameter("document_id"))
     known = _keys(source, by_query)
