@@ -153,6 +153,37 @@ def curves(points: Sequence[CurvePoint], names: Sequence[str]) -> Spec:
     )
 
 
+def positions(
+    propensities: Sequence[float], rates: Sequence[float], low: Sequence[float] | None, high: Sequence[float] | None
+) -> Spec:
+    """Chart propensities by position with their intervals, and click rates relative to the first position."""
+    names = ["propensity", "click rate, relative to position 1"]
+    rows = [
+        {"system": names[0], "k": k, "value": value, "low": value if low is None else low[k - 1]}
+        | {"high": value if high is None else min(high[k - 1], 2.0)}
+        for k, value in enumerate(propensities, 1)
+    ]
+    first = next((rate for rate in rates if rate > 0), 1.0)
+    rows += [{"system": names[1], "k": k, "value": rate / first} for k, rate in enumerate(rates, 1)]
+    ticks = [k for k in range(1, len(rates) + 1) if len(rates) <= 20 or k == 1 or k % math.ceil(len(rates) / 10) == 0]
+    x = _quantitative("k", "position", nice=False) | {"axis": {"values": ticks, "format": "d", "grid": False}}
+    tips = [_tip("system", "value"), _tip("k", "position", "d"), _tip("value", "value", ".4f")]
+    y = _quantitative("value", None, zero=True) | {"axis": {"format": ".1f", "tickCount": 6}}
+    line = {"type": "line", "strokeWidth": 2, "point": {"filled": True, "size": 45, "opacity": 1}}
+    ends = {"y": _quantitative("low", None, zero=True), "y2": {"field": "high"}}
+    return _spec(
+        "Propensity of each position with its interval, and click rates",
+        rows,
+        240,
+        title="relative to position 1",
+        encoding={"x": x, "color": _series(names), "tooltip": tips},
+        layer=[
+            {"mark": {"type": "rule", "opacity": _MUTED}, "encoding": ends},
+            {"mark": line, "encoding": {"y": y}},
+        ],
+    )
+
+
 def differences(bars: Sequence[Bar], system: str, other: str, measure: str) -> Spec:
     """Chart differences per query, sorted; the tooltip covers the whole column of a bar."""
     alone = all(bar.query is not None for bar in bars)

@@ -372,7 +372,7 @@ def _contest(
 
     won = [at for at in order[:MOST_DUELS].tolist() if d[at] > 0]
     lost = [at for at in order[::-1][:MOST_DUELS].tolist() if d[at] < 0]
-    bars = _bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()], texts)
+    bars = query_bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()], texts)
     return Contest(system, other, measure, bars, tuple(map(duel, won)), tuple(map(duel, lost)))
 
 
@@ -387,15 +387,15 @@ def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -
     )
 
 
-def _bars(
+def query_bars(
     d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str], texts: Mapping[str, str]
 ) -> tuple[Bar, ...]:
     """Return a bar for each query; if there are many, for groups of neighbouring queries.
 
-    >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
+    >>> few = query_bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
     >>> few[0]
     Bar(first=1, last=1, difference=0.5, query='a', value=0.75, other=0.25, text='x')
-    >>> many = _bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001, {})
+    >>> many = query_bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001, {})
     >>> len(many) <= MOST_BARS, many[0].first, many[-1].last, many[0].query
     (True, 1, 2001, None)
     """

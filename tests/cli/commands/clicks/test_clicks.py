@@ -82,6 +82,15 @@ def test_systems_are_evaluated_and_compared(run):
     assert by_rank["verdict"] == "better"
 
 
+def test_a_page_is_written(run):
+    pytest.importorskip("vl_convert", reason="reports need vl-convert-python")
+    words = ("clicks", "report", "clicks.csv", "stars", "price", *JOINED, "--propensities", "harvest")
+    done = run(*words, "-o", "clicks.html", "--json").json
+    assert done["systems"]["price"]["mean"] > 0
+    assert done["verdict"] in Path("clicks.html").read_text()
+    assert len(done["propensities"]["intervals"]) == 6
+
+
 def test_clicks_are_compared_with_judges(run):
     lines = [f"{qid},{name},{grade}" for qid, name, grade in (("q0", "p000", 1), ("q0", "p001", 0), ("q0", "p002", 2))]
     Path("judged.csv").write_text("\n".join(["qid,doc_id,grade,bm25", *(f"{line},1" for line in lines)]) + "\n")
