@@ -4,6 +4,8 @@ from .agreement import agreement as agreement
 from .audit import Audit as Audit
 from .audit import Audited as Audited
 from .audit import audit as audit
+from .committee import LearnNext as LearnNext
+from .committee import learn_next as learn_next
 from .documents_to_judge import DocumentToJudge as DocumentToJudge
 from .documents_to_judge import ShownField as ShownField
 from .documents_to_judge import read_documents as read_documents

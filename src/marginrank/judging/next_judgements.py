@@ -168,10 +168,15 @@ class NextJudgements:
 
     def write(self, path: str | Path) -> None:
         """Write the documents as a CSV file with the columns query_id, document_id and leverage."""
-        with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(["query_id", "document_id", "leverage"])
-            rows.writerows([one.query, one.document, f"{one.leverage:.6g}"] for one in self.documents)
+        write_documents(path, self.documents)
+
+
+def write_documents(path: str | Path, documents: Sequence[NextDocument]) -> None:
+    """Write documents to judge as CSV."""
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["query_id", "document_id", "leverage"])
+        rows.writerows([one.query, one.document, f"{one.leverage:.6g}"] for one in documents)
 
 
 def judge_next(

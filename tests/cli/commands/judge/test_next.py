@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from marginrank import load
+from marginrank.data import read_queries
 from marginrank.data.formats.trec import read_qrels, read_run
-from marginrank.judging import judge_next
+from marginrank.judging import judge_next, learn_next
 
 
 @pytest.fixture
@@ -43,10 +45,24 @@ def test_all_judged_is_the_end(run):
     assert run("judge", "next", "test.txt", "model.safetensors", "1", "--json").json["documents"] == []
 
 
+def test_a_single_model_is_shown_what_it_would_learn_from(run, fails):
+    lines = Path("train.txt").read_text().splitlines()
+    hidden = ["-1" + line[line.index(" ") :] if at % 2 else line for at, line in enumerate(lines)]
+    Path("half.txt").write_text("\n".join(hidden) + "\n")
+    record = run("judge", "next", "half.txt", "model.safetensors", "--budget", "7", "--json").json
+    expected = learn_next(load("model.safetensors"), read_queries("half.txt", dtype="float64"), budget=7)
+    assert [one["document"] for one in record["documents"]] == [one.document for one in expected.documents]
+    assert record["judged"] == 120
+    assert "that training would learn most from" in run("judge", "next", "half.txt", "model.safetensors").out
+    said = fails("judge", "next", "train.txt", "model.safetensors", code=1)
+    assert said == "error: every document has a grade; there is nothing left to judge\n"
+
+
 @pytest.mark.usefixtures("half")
 def test_what_is_wrong_is_said(fails):
     words = ("judge", "next", "half.qrels", "bm25.run")
-    assert fails(*words, code=2) == "error: which system is better takes two of them; give another one\n"
+    said = "error: which system is better takes two of them; give another one, or a model to train again\n"
+    assert fails(*words, code=2) == said
     assert "--measure is ndcg@10, which is not a sum over documents" in fails(
         *words, "dense.run", "-m", "ndcg@10", code=2
     )

@@ -1,9 +1,9 @@
-"""``marginrank judge next``: the documents whose judgement tells most about which system is better."""
+"""``marginrank judge next``: the documents whose judgement tells most."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,13 @@ from marginrank.cli.system_files import check_systems, columns_among, read_all, 
 from marginrank.runtime.text import count, printable
 
 EXAMPLES: Final = ("marginrank judge next judged.qrels bm25.run dense.run --budget 40",)
+
+if TYPE_CHECKING:
+    from marginrank.data.formats.trec import Qrels, Run
+    from marginrank.data.queries import Queries
+    from marginrank.judging import LearnNext
+    from marginrank.ranker.ranker import Ranker
+    from marginrank.typing import FloatArray
 
 _GRADES: Final = "The grades that a document may have, separated by commas."
 
@@ -41,22 +48,36 @@ def command(
 
     Prints, for each pair of systems, the difference that is expected, its worst case over the grades of unjudged
     documents, and the probability that the better system stays the better one; then the documents to judge next.
+    With a single model, they are those that training it again would learn most from: rankers trained on samples of the
+    judged queries disagree about them.
     """
     names = system_names(systems, columns_among(systems))
-    if len(names) < 2:
-        raise UsageError("which system is better takes two of them; give another one")
     check_systems("judge next", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
     from marginrank.judging import judge_next  # noqa: PLC0415
 
     truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
-    result = judge_next(truth, opened, measure, budget=budget, grades=_numbers(grades), confidence=confidence)
+    result = (
+        _to_learn(truth, next(iter(opened.values())), budget)
+        if len(opened) == 1
+        else judge_next(truth, opened, measure, budget=budget, grades=_numbers(grades), confidence=confidence)
+    )
     written = ""
     if out is not None:
         with atomic_output(out, force=force) as place:
             result.write(place)
         written = f"\n\nwrote {printable(str(out))}: {count(len(result.documents), 'document')}"
     output.result({**result.to_dict(), "output": out}, f"{result}{written}")
+
+
+def _to_learn(judged: Queries | Qrels, system: Ranker | FloatArray | Run, budget: int) -> LearnNext:
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+    from marginrank.judging import learn_next  # noqa: PLC0415
+    from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
+
+    if not isinstance(system, Ranker) or not isinstance(judged, Queries):
+        raise UsageError("which system is better takes two of them; give another one, or a model to train again")
+    return learn_next(system, judged, budget=budget)
 
 
 def _numbers(grades: str | None) -> list[float] | None:
