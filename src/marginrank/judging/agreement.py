@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import scipy  # its parts load on first use
@@ -44,6 +44,11 @@ class RaterAgreement:
 
     def __repr__(self) -> str:
         return f"RaterAgreement(alpha={self.alpha.value:.3f}, {count(len(self.kappa), 'pair')} of raters)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what can be written as JSON."""
+        kappa = [{"raters": list(pair), **one._asdict()} for pair, one in self.kappa.items()]
+        return {"alpha": self.alpha._asdict(), "kappa": kappa}
 
     def __str__(self) -> str:
         rows = [[f"kappa {a}, {b}", *_cells(one)] for (a, b), one in self.kappa.items()]

@@ -30,6 +30,7 @@ from marginrank.reporting.html_elements import (
 )
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
+from marginrank.reporting.raters_section import raters_parts
 from marginrank.reporting.recompute_commands import Commands
 from marginrank.reporting.report_facts import Mean, ReportFacts
 from marginrank.runtime.text import count
@@ -55,6 +56,7 @@ def render(facts: ReportFacts) -> str:
         "cutoffs": ("NDCG by cutoff", _curve(facts)),
         "queries": ("Queries", queries_parts(facts)),
         "models": ("Models", model_parts(facts)),
+        "raters": ("Raters", raters_parts(facts)),
         "data": ("Data", _data(facts)),
     }
     shown = {name: (title, parts) for name, (title, parts) in sections.items() if parts}

@@ -17,12 +17,14 @@ class Sources:
         systems: The file of each system, by its name.
         reading: Options that the judged file is read with, such as ``("--missing", "zero")``.
         by: The column of the judged file that names the segments, if there is one.
+        raters: The file of judgements by rater, if there is one.
     """
 
     judged: str
     systems: Mapping[str, str]
     reading: tuple[str, ...] = ()
     by: str | None = None
+    raters: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,10 @@ class Commands:
         """Return the command for the values of each query."""
         return self._judge("evaluate", self.measures[:1], "--per-query")
 
+    def raters(self) -> str:
+        """Return the command for the agreement of raters."""
+        return _line("judge", "agreement", _path(self.sources.raters or ""))
+
     def data(self) -> str:
         """Return the command for the profile of the data."""
         return _line("inspect", _path(self.sources.judged), *self.sources.reading)
@@ -103,6 +109,7 @@ class Commands:
         """Return the commands by what they recompute."""
         names = ["means", "curve", "queries", "data", *(["comparisons"] if len(self.sources.systems) > 1 else [])]
         names += ["segments"] if self.sources.by else []
+        names += ["raters"] if self.sources.raters else []
         return {name: getattr(self, name)() for name in names}
 
     def _judge(self, command: str, measures: tuple[str, ...], *more: str) -> str:

@@ -33,6 +33,9 @@ from marginrank.evaluation.systems import (
     score_documents,
     warn_if_trained_on,
 )
+from marginrank.judging.agreement import RaterAgreement, agreement
+from marginrank.judging.judgements import Judgements
+from marginrank.judging.raters import RaterReport, describe_raters
 from marginrank.ranker.ranker import Ranker
 from marginrank.reporting.explanation import (
     Explanation,
@@ -93,6 +96,7 @@ def gather_facts(
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
     by: By | None = None,
+    raters: Judgements | None = None,
 ) -> ReportFacts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
     settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, unjudged, k, baseline)
@@ -133,7 +137,14 @@ def gather_facts(
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
+        raters=None if raters is None else _raters(raters),
     )
+
+
+def _raters(judgements: Judgements) -> tuple[RaterAgreement | None, RaterReport]:
+    common = (judgements.judged.sum(axis=1) > 1).any()
+    found = agreement(judgements, confidence=CONFIDENCE) if common else None
+    return found, describe_raters(judgements, confidence=CONFIDENCE)
 
 
 def _settings(
@@ -449,6 +460,7 @@ def write_report(
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
     by: By | None = None,
+    raters: Judgements | None = None,
 ) -> ReportFacts:
     """Write an HTML report about one or several systems, as one self-contained file.
 
@@ -478,6 +490,7 @@ def write_report(
         query_text: The text of each query, by query id, to show beside the id. Queries may be left out.
         by: Segments of the queries, for a section with the values in each: a dict from query id to segment, or an
             array with one entry per query or one per row.
+        raters: Judgements by rater, for a section on how far they agree and what each is like.
 
     Returns:
         Everything that the page shows.
@@ -497,6 +510,7 @@ def write_report(
         sources=sources,
         query_text=query_text,
         by=by,
+        raters=raters,
     )
     # Paths need not be UTF-8.
     Path(path).write_text(render(facts), encoding="utf-8", errors="backslashreplace")

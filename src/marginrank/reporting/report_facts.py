@@ -9,6 +9,8 @@ from typing import Any, Literal
 from marginrank.data.unjudged import UnjudgedRule
 from marginrank.evaluation.comparison import Comparison
 from marginrank.evaluation.evaluation import MissingTopics
+from marginrank.judging.agreement import RaterAgreement
+from marginrank.judging.raters import RaterReport
 from marginrank.reporting.explanation import Explanation
 from marginrank.reporting.recompute_commands import Commands
 
@@ -199,6 +201,8 @@ class ReportFacts:
     models: tuple[ModelFacts, ...]
     profile: Mapping[str, Any]
     commands: Commands | None
+    #: Agreement, None if no two raters have a document in common, and what each rater is like; None without raters.
+    raters: tuple[RaterAgreement | None, RaterReport] | None = None
 
     @property
     def best(self) -> dict[str, str]:
@@ -210,4 +214,8 @@ class ReportFacts:
         record = asdict(self)
         record["comparisons"] = {measure: comparison.to_dicts() for measure, comparison in self.comparisons.items()}
         record["commands"] = None if self.commands is None else self.commands.to_dict()
+        record["raters"] = None
+        if self.raters is not None:
+            agreement, report = self.raters
+            record["raters"] = {"agreement": None if agreement is None else agreement.to_dict(), **report.to_dict()}
         return record

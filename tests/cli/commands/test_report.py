@@ -193,6 +193,29 @@ def test_judgements_go_with_runs(run):
         assert run(*words_of(line)).code == 0
 
 
+def test_raters_have_a_section_whose_command_gives_its_numbers_again(run):
+    rows = Path("raters.csv").read_text().splitlines()
+    copies = [row.replace(",ann,", ",<b>eve</b>,") for row in rows if ",ann," in row]
+    Path("three.csv").write_text("\n".join([*rows, *copies]) + "\n")
+    words = ("report", "judged.qrels", "bm25.run", "dense.run", "-o", "runs.html")
+    done = run(*words, "--raters", "three.csv", "--json")
+    assert done.code == 0, done.err
+    page = Path("runs.html").read_text(encoding="utf-8")
+    (line,) = [line for line in commands_of(page) if "judge agreement" in line]
+    assert line == "marginrank judge agreement three.csv"
+    found = run(*words_of(line), "--json").json
+    tables = tables_of(page)
+    _, rows = tables["Agreement: 1 if raters agree on everything, 0 as by chance"]
+    assert [row[1][1] for row in rows] == [found["alpha"]["value"], *(one["value"] for one in found["kappa"])]
+    heads, rows = tables["Raters; bias is the mean difference from the others on the same documents"]
+    assert [row[0][0] for row in rows] == ["<b>eve</b>", "ann", "bob"]
+    assert [row[heads.index("bias")][1] for row in rows] == [one["bias"]["value"] for one in found["raters"]]
+    assert "<b>eve" not in page
+    assert done.json["raters"]["agreement"]["alpha"] == found["alpha"]
+    assert [flag["message"] for flag in done.json["raters"]["flags"]] == [flag["message"] for flag in found["flags"]]
+    assert run(*words, "--force", "--json").json["raters"] is None
+
+
 def test_what_was_written_is_said(run):
     done = run("report", "test.txt", "model.safetensors", "-o", "page.html", "--title", "Mine")
     verdict, wrote = done.out.splitlines()

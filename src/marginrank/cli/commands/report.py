@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.judgement_tables import read_raters
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import By, Judged, Systems, out_option
@@ -45,6 +46,10 @@ def command(
         ),
     ] = None,
     by: By = None,
+    raters: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Judgements by rater, for a section on raters.", show_default=False),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
     out: Annotated[Path, out_option("HTML file to write.", shown=True)] = Path("report.html"),
     force: Force = False,
@@ -69,7 +74,9 @@ def command(
     texts = None if query_text is None else read_query_texts(query_text)
     truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
     judging.check_systems(opened)
-    sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading), by)
+    graded = None if raters is None else read_raters([raters])
+    shown_raters = None if raters is None else shown_paths([judged, *systems, raters])[-1]
+    sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading), by, shown_raters)
     segments = read_segments(judged, by, reading)
     with atomic_output(out, force=force) as place:
         facts = write_report(
@@ -87,6 +94,7 @@ def command(
             sources=sources,
             query_text=texts,
             by=segments,
+            raters=graded,
         )
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"

@@ -29,8 +29,7 @@ def command(
     sections = [str(report)]
     if (judgements.judged.sum(axis=1) > 1).any():
         found = agreement(judgements, distance=distance, confidence=confidence)
-        record["alpha"] = found.alpha._asdict()
-        record["kappa"] = [{"raters": list(pair), **one._asdict()} for pair, one in found.kappa.items()]
+        record |= found.to_dict()
         sections.insert(0, str(found))
     else:
         sections.insert(0, "no document was judged by two raters, so there is no agreement to measure")
