@@ -154,7 +154,7 @@ def read_table(path: str | Path, ids: Collection[str]) -> Any:
     path = Path(path)
     try:
         if plain_suffix(path) not in (".csv", ".tsv"):
-            return pa.concat_tables(_blocks(path, path, {}))
+            return pa.concat_tables(_blocks(path, path, None))
         parse = csv.ParseOptions(delimiter="\t" if plain_suffix(path) == ".tsv" else ",", newlines_in_values=True)
         with open_binary(path) as file:
             names = csv.open_csv(file, parse_options=parse).schema.names
@@ -198,30 +198,36 @@ def _check_column(name: str, names: Sequence[str]) -> None:
         raise DataError(f"no column {name!r}; {did_you_mean(name, names)}the columns are {', '.join(names[:8])}")
 
 
-def _blocks(source: Any, path: Path | None, given: Mapping[str, str | None]) -> Iterator[Any]:
-    """Yield Arrow tables."""
+def _blocks(source: Any, path: Path | None, given: Mapping[str, str | None] | None) -> Iterator[Any]:
+    """Yield Arrow tables; those of a click log if columns are given."""
     import pyarrow as pa  # noqa: PLC0415
 
     try:
         if path is None:
             yield open_frame(source).to_arrow()
         elif plain_suffix(path) in (".parquet", ".pq"):
-            yield from _parquet(path)
+            yield from _parquet(path, given)
         elif plain_suffix(path) in (".jsonl", ".ndjson", ".json"):
             yield from _json_lines(path)
         elif plain_suffix(path) in (".csv", ".tsv"):
-            yield from _csv(path, given)
+            yield from _csv(path, given or {})
         else:
             raise DataError("a click log is a file .csv, .tsv, .jsonl or .parquet; rename or convert it")
     except pa.ArrowException as error:
         raise DataError(f"this cannot be read as a table ({error}); check it, or write it again") from None
 
 
-def _parquet(path: Path) -> Iterator[Any]:
+def _parquet(path: Path, given: Mapping[str, str | None] | None) -> Iterator[Any]:
+    """Yield the rows of a file; ids of a click log stay numbers of a dictionary, as the file has them."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
-    with parquet.ParquetFile(path) as file:
+    schema = parquet.read_schema(path)
+    chosen = {} if given is None else choose_click_columns(schema.names, given)
+    is_text = (pa.types.is_string, pa.types.is_large_string)
+    texts = [name for name in schema.names if any(check(schema.field(name).type) for check in is_text)]
+    ids = [name for role, name in chosen.items() if role in _IDS and name in texts]
+    with parquet.ParquetFile(path, read_dictionary=ids) as file:
         for batch in file.iter_batches(_PARQUET_ROWS):
             yield pa.Table.from_batches([batch])
 
@@ -241,9 +247,10 @@ def _csv(path: Path, given: Mapping[str, str | None]) -> Iterator[Any]:
     parse = csv.ParseOptions(delimiter="\t" if plain_suffix(path) == ".tsv" else ",", newlines_in_values=True)
     reading = csv.ReadOptions(block_size=_CSV_BLOCK)
     with open_binary(path) as file:
-        names = csv.open_csv(file, read_options=reading, parse_options=parse).schema.names
+        names = csv.open_csv(file, parse_options=parse).schema.names  # of a small block
     chosen = choose_click_columns(names, given)
-    types = {name: pa.string() if role in _IDS else pa.float64() for role, name in chosen.items() if role != "time"}
+    text = pa.dictionary(pa.int32(), pa.string())  # ids are numbered while they are read
+    types = {name: text if role in _IDS else pa.float64() for role, name in chosen.items() if role != "time"}
     del types[chosen["clicked"]]  # true and false, or 1 and 0
     convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
     with open_binary(path) as file:
