@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginrank import Ranker, load
+from marginrank import Ranker, from_frame, load
 from marginrank.clicks import (
     ClickLog,
     Propensities,
@@ -18,6 +18,7 @@ from marginrank.clicks import (
     evaluate_clicks,
     interleave,
     read_clicks,
+    tune_with_judgements,
     write_clicks,
 )
 from marginrank.data import read_run
@@ -51,6 +52,25 @@ def test_a_model_is_trained_as_by_the_library(run):
     naive = run(*words[:6], "none", *words[7:9], "-o", "naive.safetensors")
     assert naive.code == 0
     assert load("naive.safetensors").coef_ != pytest.approx(load("new.safetensors").coef_)
+
+
+def judged_products():
+    frame = pd.read_csv("products.csv")
+    frame["qid"] = [f"q{row // 10}" for row in range(len(frame))]
+    frame["grade"] = (frame.stars > 0.6).astype(int)
+    frame[:120].to_csv("judged.csv", index=False)
+    return from_frame(frame[:120])
+
+
+def test_clicks_and_judgements_are_trained_together(run, fails):
+    judged = judged_products()
+    words = ("clicks", "train", "clicks.csv", *JOINED, "--propensities", "eta=1", "--with-judged", "judged.csv")
+    done = run(*words, "--Cs", "0.1,1", "--folds", "2", "-o", "both.safetensors", "--json").json
+    log = read_clicks("clicks.csv").with_features("products.csv").with_propensities(Propensities.power(1.0, 6))
+    found = tune_with_judgements(Ranker("ranksvm"), log, judged, Cs=[0.1, 1.0], folds=2)
+    assert (done["share"], done["C"]) == (found.share, found.C)
+    assert load("both.safetensors").coef_ == pytest.approx(found.ranker.coef_)
+    assert "-C does not go with --with-judged" in fails(*words, "-C", "1", "-o", "m", code=2)
 
 
 def test_features_of_the_log_itself(run):

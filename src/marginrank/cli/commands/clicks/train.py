@@ -15,9 +15,10 @@ from marginrank.cli.options.click_options import ClickFeatureOptions, ClickLogOp
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import out_option, preset_names
-from marginrank.cli.output import Details, Force, Output, check_outputs
+from marginrank.cli.output import Details, Force, Output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.train_and_tune import TuneOptions, fit
+from marginrank.runtime.text import printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -69,6 +70,14 @@ def command(
             rich_help_panel=PropensityOptions.panel,
         ),
     ] = "error",
+    with_judged: Annotated[
+        Path | None,
+        typer.Option(
+            "--with-judged",
+            metavar="FILE",
+            help="Judged queries to train on too; their share and C are chosen on held-out judged queries.",
+        ),
+    ] = None,
     details: Details = False,
     force: Force = False,
 ) -> None:
@@ -85,11 +94,19 @@ def command(
     correction.check()
     if method.preset is None and method.measure is None:
         method = replace(method, preset=_PRESET)
+    if with_judged is not None:
+        check_inputs([log, with_judged])
+        _check_mix(C, tuning, checkpointing)
 
     def read(paths: Sequence[Path]) -> Queries:
         found = table.read(paths[0], clicks, "nan" if method.takes_nan else None)
         return found.to_queries(correction.of(found), negative=negative)
 
+    if with_judged is not None:
+        method.check()
+        tuning.check()
+        _train_with_judgements(read([log]), with_judged, tuning, method, out, output, force=force)
+        return
     with TrainingProgress(quiet=output.quiet) as progress:
         outcome = fit(
             [log], C, tuning, method, ReadingOptions(), progress=progress, checkpointing=checkpointing, read=read
@@ -98,3 +115,53 @@ def command(
     checkpointing.done(stopped=outcome.cut_short)
     output.summary(outcome.record(out), outcome.text(out, details=details))
     outcome.end()
+
+
+def _check_mix(C: float | None, tuning: TuneOptions, checkpointing: CheckpointOptions) -> None:
+    """Refuse options that mean nothing if clicks and judgements are mixed."""
+    given = {
+        "-C": C is not None,
+        "--valid": bool(tuning.valid),
+        "--rule": tuning.rule != "best",
+        "--policy": tuning.policy != "standard",
+        "--checkpoint": checkpointing.checkpoint is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"{option} does not go with --with-judged, which chooses by cross-validation; leave it out"
+            )
+
+
+def _train_with_judgements(
+    clicks: Queries,
+    path: Path,
+    tuning: TuneOptions,
+    method: MethodOptions,
+    out: Path,
+    output: Output,
+    *,
+    force: bool,
+) -> None:
+    from marginrank.clicks import tune_with_judgements  # noqa: PLC0415
+    from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
+    from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
+
+    judged = ReadingOptions(features=list(clicks.feature_names or ())).read_queries([path])
+    ranker: Ranker = Ranker(**method.parameters())
+    found = tune_with_judgements(
+        ranker,
+        clicks,
+        judged,
+        Cs=tuning.values_of_C() or DEFAULT_CS,
+        folds=tuning.folds or 5,
+        criterion=tuning.criterion,
+        random_state=ranker.random_state,
+    )
+    found.ranker.save(out, overwrite=force)
+    means = [{"share": share, "C": C, "mean": mean} for (share, C), mean in found.means.items()]
+    record = {"share": found.share, "C": found.C, "criterion": found.criterion, "means": means, "output": out}
+    output.summary(
+        {**record, "model": found.ranker.model_.describe()},
+        f"{found}\n\nchose share {found.share:g} of judgements and C = {found.C:g}; wrote {printable(str(out))}",
+    )
