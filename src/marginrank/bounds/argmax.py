@@ -90,22 +90,26 @@ def _structured(loss: StructuredLoss | SmoothedHinge, queries: Queries) -> Float
 
 
 def softmax_gap(loss: SmoothedHinge, queries: Queries) -> FloatArray:
-    """Return how much a smoothed hinge can exceed the hinge: μ·log C(n, P) of a query with P of n documents relevant.
+    """Return how much a smoothed hinge can exceed the hinge: μ·log(n! / Π n_l!) for n_l documents of level l.
 
-    The hinge is a maximum of C(n, P) numbers and the smoothed one their soft maximum, which is at least the maximum and
-    at most this much more. So the smoothed hinge also bounds the loss of the measure; and if the loss of the measure
-    is at most 1, ξ(0) of the smoothed one is at most 1 plus this, for any query of these sizes.
+    The hinge is a maximum of so many numbers, C(n, P) for two levels, and the smoothed one their soft maximum, which is
+    at least the maximum and at most this much more. So the smoothed hinge also bounds the loss of the measure; and if
+    the loss of the measure is at most 1, ξ(0) of the smoothed one is at most 1 plus this, for any query of these sizes.
 
     >>> queries = Queries.from_arrays([[0.0]] * 5, [1, 1, 0, 0, 0], group=[5])
     >>> (np.exp(softmax_gap(SmoothedHinge("ap", temperature=0.1), queries) / 0.1)).round(6).tolist()    # 5·4/2 rankings
     [10.0]
+    >>> queries = Queries.from_arrays([[0.0]] * 5, [2, 1, 1, 0, 0], group=[5])
+    >>> (np.exp(softmax_gap(SmoothedHinge("ndcg", temperature=0.1), queries) / 0.1)).round(6).tolist()  # 5!/(1!·2!·2!)
+    [30.0]
     """
     from scipy.special import gammaln  # noqa: PLC0415
 
     levels = by_level(parse_measure(loss.measure), queries.grades, queries.offsets)
-    n = queries.lengths
-    relevant = np.add.reduceat(levels.of_document == 0, queries.offsets[:-1]) if len(n) else n
-    logs = gammaln(n + 1) - gammaln(relevant + 1) - gammaln(n - relevant + 1)
+    query = np.repeat(np.arange(len(levels.counts)), levels.counts)
+    logs = gammaln(queries.lengths + 1) - np.bincount(
+        query, gammaln(np.diff(levels.offsets) + 1), minlength=len(levels.counts)
+    )
     return np.asarray(loss.temperature * np.where(levels.ordered, logs, 0.0))
 
 

@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, PreparedLoss
+from marginrank.errors import Parameter, ParameterError
+from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
-from marginrank.losses.ideal_ranking import IdealLoss
+from marginrank.losses.ideal_ranking import TwoBoundLoss
 from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, FirstRelevantTable, Sorter, Violations
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
@@ -26,7 +27,7 @@ BISECTIONS: Final = 22
 
 
 @dataclass(frozen=True, repr=False)
-class SlackLoss(IdealLoss):
+class SlackLoss(TwoBoundLoss):
     """ξ = max_y Δ(y)·(1 + (a(y) − a(y*))·s), the slack rescaling of Chapelle, Le and Smola (2007) §6.
 
     It is convex in s and bounds Δ. The largest product is found exactly
@@ -41,28 +42,50 @@ class SlackLoss(IdealLoss):
     inside the hull of (Δ, a·s) are not seen: the result is a lower bound of ξ, and `PreparedLoss.exact` says so. The
     table in ``docs/losses.md`` has how often it is ξ itself.
 
+    Under φmrr the best ranking with r irrelevant documents first is known, so ξ is exact there, and so is the tight
+    bound max_y Δ(y)·(1 + a(y)·s − P) with P = max_y a(y)·s: it lies between the hinge and Δ of the ranking that attains
+    P. It is the difference of two convex functions, max_y Δ(y)·(1 + a(y)·s) + (Δ_max − Δ(y))·P and Δ_max·P.
+
     Args:
         measure: The measure of Δ.
-        feature_map: ``po`` or a positional map. ``ideal`` and ``seed`` are those of `IdealLoss`.
+        feature_map: ``po``, a positional map, or for reciprocal rank ``mrr``. ``ideal`` and ``seed`` are those of
+            `IdealLoss`.
+        bound: ``hinge``, or under φmrr ``tight``.
         most_states: Maximum number of states to visit: the product over levels of 1 + the number of documents, or
             1 + k for a sum over the first k ranks: 5,000 allow two levels in lists of 139 documents, three in 48. A
             query of that size takes about 2 ms. 0 always searches.
 
     >>> SlackLoss("wta", "po")([1, 0], [0.25, 0.0])[0].tolist()               # 1·(1 − 2·0.25)
     [0.5]
+    >>> SlackLoss("rr", "mrr")([1, 0], [0.0, 0.5])[0].tolist()                # ½·(1 + 0.5)
+    [0.75]
     """
 
     measure: str | Measure
     feature_map: str | FeatureMap = "po"
     most_states: int = 5000
+    bound: Bound = "hinge"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         oracle_for(self.parsed_measure, self.parsed_map)
-        if isinstance(self.parsed_map, FirstRelevant):
-            raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
-        if not self.convex:
+        if self.bound not in self.bounds:
+            raise ParameterError(
+                f"slack rescaling has a tight bound under the feature map mrr, not {self.parsed_map}; use ",
+                Parameter("bound", "hinge"),
+            )
+        if not self.convex and self.bound == "hinge":
             raise ValueError("slack rescaling with ideal='scores' has no known majorant; choose 'random' or 'rows'")
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Both under φmrr, else the hinge."""
+        return ("hinge", "tight") if isinstance(self.parsed_map, FirstRelevant) else ("hinge",)
+
+    @property
+    def majorant(self) -> Loss | None:
+        """The tight bound plus Δ_max·P."""
+        return None if self.convex else _SlackMajorant(self.measure, self.feature_map)
 
     @property
     def exact(self) -> bool:
@@ -72,6 +95,8 @@ class SlackLoss(IdealLoss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Choose for each query between enumeration of values, dynamic programming and the search."""
         problem = self._problem(judged)
+        if isinstance(self.parsed_map, FirstRelevant):
+            return _PreparedFirstRelevant(problem, self._form)
         if _has_few_values(problem):
             return _PreparedClusters(problem, self._ideal_ranks(problem.levels, judged))
         short = (_count_states(problem) <= self.most_states) | ~problem.active
@@ -81,6 +106,11 @@ class SlackLoss(IdealLoss):
             kind = _PreparedFrontier if short.all() else _PreparedSearch
             return kind(problem, self._ideal_ranks(problem.levels, judged))
         return PreparedPerQuery(kinds, judged)
+
+    @property
+    def _form(self) -> int:
+        """What `rescaled_first_relevant` computes."""
+        return 0 if self.bound == "hinge" else 1
 
     def _problem(self, judged: Judgements) -> ArgmaxProblem:
         levels = by_level(self.parsed_measure, judged.grades, judged.offsets)
@@ -93,6 +123,15 @@ class SlackLoss(IdealLoss):
     def _prepare_search(self, judged: Judgements) -> PreparedLoss:
         problem = self._problem(judged)
         return _PreparedSearch(problem, self._ideal_ranks(problem.levels, judged))
+
+
+@dataclass(frozen=True, repr=False)
+class _SlackMajorant(SlackLoss):
+    """The convex majorant of the tight bound under φmrr."""
+
+    @property
+    def _form(self) -> int:
+        return 2
 
 
 def _count_states(problem: ArgmaxProblem) -> FloatArray:
@@ -124,6 +163,21 @@ class _PreparedRescaled(PreparedLoss):
         self._sorter = Sorter(problem.levels)
         self._ideal = ideal
         self._violations = Violations.empty(problem.levels)
+
+
+class _PreparedFirstRelevant(PreparedLoss):
+    def __init__(self, problem: ArgmaxProblem, form: int) -> None:
+        self.problem, self._form = problem, form
+        self.offsets, self.active = problem.levels.queries, problem.active
+        self._sorter = Sorter(problem.levels, all_together=False)
+        self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        from marginrank.losses.oracles.first_relevant_kernel import rescaled_first_relevant  # noqa: PLC0415
+
+        self._sorter.sort(scores, first, end)
+        discounts = self.problem.discounts
+        rescaled_first_relevant(self._ordered, self._layout, discounts, self._form, (xi, gradient), first, end)
 
 
 class _PreparedClusters(_PreparedRescaled):

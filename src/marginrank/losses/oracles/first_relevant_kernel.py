@@ -126,3 +126,40 @@ def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, fi
                     reference = _ideal_rank(place, begin, ordered.documents, coefficients.ideal)
                     coefficient = coefficients.scales[query] * (profile[ranks[place]] - profile[reference])
                     slacks.gradient[ordered.documents[place]] = delta * coefficient
+
+
+@njit()
+def rescaled_first_relevant(ordered, layout, discounts, form, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Rescale the slack under φmrr, where a(y*) = 0; see `marginrank.losses.slack_rescaling.SlackLoss`.
+
+    With r irrelevant documents before the first relevant one, the best ranking has those of the highest score and the
+    relevant one of the lowest, and m(r) = a(y)·s; P = max_r m(r). ``form`` is 0 for the hinge max_r Δ(r)·(1 + m(r)), 1
+    for the tight bound max_r Δ(r)·(1 + m(r) − P), and 2 for its majorant max_r Δ(r)·(1 + m(r)) + (Δ_max − Δ(r))·P.
+    """
+    ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
+    documents, scores, gradient = ordered.documents, ordered.scores, slacks.gradient
+    for query in range(first, end):
+        start, stop = layout.queries[query], layout.queries[query + 1]
+        gradient[start:stop] = 0.0
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
+            continue
+        end_rel = layout.offsets[layout.of_query[query] + 1]
+        relevant, lowest, n_irr = documents[end_rel - 1], scores[end_rel - 1], stop - end_rel
+        predicted, largest = 0, 0.0
+        if form > 0:
+            predicted, largest = _best_count(scores[end_rel:stop], lowest, 0.0, discounts)
+        most = discounts[0] - discounts[n_irr] if form == 2 else 0.0
+        best, slack, margin = 0, most * largest, 0.0
+        for r in range(1, n_irr + 1):
+            margin += scores[end_rel + r - 1] - lowest
+            delta = discounts[0] - discounts[r]
+            value = delta * (1.0 + margin) + (most - delta if form > 0 else 0.0) * largest
+            if value > slack:
+                best, slack = r, value
+        delta = discounts[0] - discounts[best]
+        for count, weight in ((best, delta), (predicted, most - delta if form > 0 else 0.0)):
+            for j in range(count):
+                gradient[documents[end_rel + j]] += weight
+            gradient[relevant] -= weight * count
+        slacks.xi[query] = slack

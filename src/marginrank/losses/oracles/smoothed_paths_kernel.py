@@ -79,3 +79,77 @@ def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, f
             gradient[documents[place]] -= scale * profile[rank]
             reference += scale * profile[rank] * scores[place]
         slacks.xi[query] = temperature * total + ideal - reference
+
+
+@njit()
+def _steps(state, counts, parts, temperature, steps):  # type: ignore[no-untyped-def]
+    """Write what the next document of each level adds to the exponent in a state, −inf if there is none.
+
+    Returns the number of documents of the state, whose numbers by level are written to ``counts``.
+    """
+    scores, starts, gains, strides, a, discounts = parts
+    rank, rest, n_levels = 0, state, len(starts) - 1
+    for back in range(n_levels):
+        level = n_levels - 1 - back
+        counts[level] = rest // strides[level]
+        rest -= counts[level] * strides[level]
+        rank += counts[level]
+    for level in range(n_levels):
+        place = starts[level] + counts[level]
+        steps[level] = -np.inf
+        if place < starts[level + 1]:
+            steps[level] = (a[rank] * scores[place] - discounts[rank] * gains[level]) / temperature
+    return rank
+
+
+@njit()
+def smoothed_merges(ordered, layout, coefficients, total, temperature, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Do what `smoothed_paths` does for a sum over ranks with any number of levels.
+
+    A state is the number of documents of each level that are placed, as one number: those with one more document come
+    later, so one pass over all numbers sums forward, and one in reverse order sums backward.
+
+    ``total`` has the discounts of the ranks and the gains of the levels.
+    """
+    ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
+    coefficients, (discounts, all_gains) = Coefficients(*coefficients), total
+    scores, documents, gradient, fixed = ordered.scores, ordered.documents, slacks.gradient, coefficients.ideal
+    for query in range(first, end):
+        begin, stop = layout.queries[query], layout.queries[query + 1]
+        gradient[begin:stop] = 0.0
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
+            continue
+        low, high = layout.of_query[query], layout.of_query[query + 1]
+        n_levels, starts, gains = high - low, layout.offsets[low : high + 1], all_gains[low:high]
+        profile = coefficients.scales[query] * coefficients.profile[: stop - begin + 1]
+        strides, n_states = np.ones(n_levels, np.int64), 1
+        for level in range(n_levels):
+            strides[level] = n_states
+            n_states *= starts[level + 1] - starts[level] + 1
+        forward, backward = np.full(n_states, -np.inf), np.full(n_states, -np.inf)
+        forward[0], backward[n_states - 1] = 0.0, 0.0
+        counts, steps = np.zeros(n_levels, np.int64), np.zeros(n_levels)
+        parts = scores, starts, gains, strides, profile, discounts
+        for state in range(n_states - 1):
+            _steps(state, counts, parts, temperature, steps)
+            for level in range(n_levels):
+                if steps[level] > -np.inf:
+                    to = state + strides[level]
+                    forward[to] = _log_add(forward[to], forward[state] + steps[level])
+        total_log = forward[n_states - 1]
+        for state in range(n_states - 2, -1, -1):
+            rank = _steps(state, counts, parts, temperature, steps)
+            for level in range(n_levels):
+                if steps[level] > -np.inf:
+                    to = state + strides[level]
+                    backward[state] = _log_add(backward[state], backward[to] + steps[level])
+                    share = np.exp(forward[state] + steps[level] + backward[to] - total_log)
+                    gradient[documents[starts[level] + counts[level]]] += profile[rank] * share
+        slack = temperature * total_log
+        for level in range(n_levels):
+            for place in range(starts[level], starts[level + 1]):
+                rank = fixed[documents[place]] if len(fixed) > 0 else place - begin
+                gradient[documents[place]] -= profile[rank]
+                slack += discounts[place - begin] * gains[level] - profile[rank] * scores[place]
+        slacks.xi[query] = slack
