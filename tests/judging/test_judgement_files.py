@@ -157,6 +157,13 @@ def test_a_database_of_the_page(tmp_path):
         ("a.json", "{", r"a.json: this is not JSON"),
         ("a.json", '{"judgmentRatings": [{"query": "x"}]}', "judgmentRatings is not as expected"),
         ("a.json", '{"judgmentRatings": 3}', "judgmentRatings is not as expected"),
+        (
+            "a.json",
+            '{"judgmentRatings": [{"query": "\\ud800", "ratings": [{"docId": 1, "rating": 2}]}]}',
+            "not valid Unicode",
+        ),
+        ("a.jsonl", '{"query": 1}\n{"query": "\\ud800"}\n', "a.jsonl:2: .* not valid Unicode"),
+        ("a.parquet", "PAR1PAR1", "a.parquet: this cannot be read as Parquet"),
         ("a.csv", "query,docid\n1,a\n", "no column of grades among 'query', 'docid'; name it with grade="),
         ("a.csv", "query,docid,rater,grade\n1,,x,2\n", "a.csv:2: this judgement has no document"),
         ("a.csv", "query,docid,rater,grade\n1,a,,2\n", "a.csv:2: this judgement has no rater"),

@@ -16,7 +16,7 @@ from marginrank.errors import DataError, Parameter
 from marginrank.judging.documents_to_judge import DOCUMENT_ID, QUERY_ID
 from marginrank.judging.judgement_store import JudgementStore
 from marginrank.judging.judgements import RATER_COLUMNS, Judgements
-from marginrank.judging.text_tables import TABLE_SUFFIXES, TextTable, read_text_table, text_lines
+from marginrank.judging.text_tables import TABLE_SUFFIXES, TextTable, as_cell, read_text_table, text_lines
 from marginrank.runtime.files import no_such_file
 from marginrank.runtime.text import count
 
@@ -194,7 +194,9 @@ def _json_grades(record: Any, name: str, rater_name: str | None) -> Iterator[_Gr
             if key in record:
                 try:
                     title = record.get("name") or record.get("case_name") or name
-                    yield from read(record, rater_name or str(title))
+                    yield from read(record, rater_name or as_cell(title))
+                except DataError:
+                    raise
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
                     raise DataError(f"{key} is not as expected ({error!r}); export it again") from None
                 return
@@ -204,7 +206,7 @@ def _json_grades(record: Any, name: str, rater_name: str | None) -> Iterator[_Gr
 def _opensearch_grades(record: Any, name: str) -> Iterator[_Grade]:
     for query in record["judgmentRatings"]:
         for one in query["ratings"]:
-            yield _Grade(str(query["query"]), str(one["docId"]), name, float(one["rating"]))
+            yield _Grade(as_cell(query["query"]), as_cell(one["docId"]), name, float(one["rating"]))
 
 
 def _book_grades(record: Any, _: str) -> Iterator[_Grade]:
@@ -212,7 +214,8 @@ def _book_grades(record: Any, _: str) -> Iterator[_Grade]:
     for pair in record["query_doc_pairs"]:
         for one in pair.get("judgements", ()):
             grade = math.nan if one["rating"] is None or one.get("unrateable") else float(one["rating"])
-            yield _Grade(str(pair["query_text"]), str(pair["doc_id"]), one.get("user_email") or _ANONYMOUS, grade)
+            rater = as_cell(one.get("user_email")) or _ANONYMOUS
+            yield _Grade(as_cell(pair["query_text"]), as_cell(pair["doc_id"]), rater, grade)
 
 
 def _case_grades(record: Any, name: str) -> Iterator[_Grade]:
@@ -220,7 +223,7 @@ def _case_grades(record: Any, name: str) -> Iterator[_Grade]:
     for query in record["queries"]:
         for one in query.get("ratings", ()):
             grade = math.nan if one["rating"] is None else float(one["rating"])
-            yield _Grade(str(query["query_text"]), str(one["doc_id"]), name, grade)
+            yield _Grade(as_cell(query["query_text"]), as_cell(one["doc_id"]), name, grade)
 
 
 #: Kinds of files that judgements are written as.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from marginrank.data.column_roles import spelling
 from marginrank.data.formats.csv import csv_records
+from marginrank.data.formats.json_lines import check_encodable
 from marginrank.data.formats.text_files import line_blocks, plain_suffix
 from marginrank.errors import DataError, Parameter
 from marginrank.runtime.files import no_such_file
@@ -101,10 +102,13 @@ def _json_lines(path: Path) -> TextTable:
             record = None
         if not isinstance(record, dict):
             raise DataError('this is not an object; write one per line, such as {"query": "...", ...}', line=line)
-        records.append(record)
+        try:
+            records.append({as_cell(name): as_cell(value) for name, value in record.items()})
+        except DataError as error:
+            raise DataError(*error.message, line=line) from None
         lines.append(line)
     columns = list(dict.fromkeys(name for record in records for name in record))
-    return TextTable(columns, [[as_cell(record.get(name)) for name in columns] for record in records], lines)
+    return TextTable(columns, [[record.get(name, "") for name in columns] for record in records], lines)
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -127,9 +131,9 @@ def _parquet(path: Path) -> TextTable:
 
     try:
         table = parquet.read_table(path)
-    except pa.ArrowException as error:
-        raise DataError(f"this cannot be read as Parquet ({error}); write it again") from None
-    columns = [[as_cell(value) for value in column.to_pylist()] for column in table.columns]
+        columns = [[as_cell(value) for value in column.to_pylist()] for column in table.columns]
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"this cannot be read as Parquet ({' '.join(str(error).split())}); write it again") from None
     rows = [list(cells) for cells in zip(*columns, strict=True)]
     return TextTable(table.column_names, rows, list(range(1, len(rows) + 1)))
 
@@ -143,6 +147,7 @@ def as_cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
+        check_encodable(value)
         return value
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
