@@ -84,6 +84,13 @@ def write_judged_by_raters(folder):
         for rater, change in (("ann", 0), ("bob", int(rng.random() < 0.3))):
             lines.append(f"{document // 5 + 1},doc{document},{rater},{abs(grade - change)}")
     (folder / "raters.csv").write_text("\n".join(lines) + "\n")
+    lines = ["query,a,b,preferred,rater"]
+    for _ in range(60):
+        topic, pair = int(rng.integers(1, 4)), rng.permutation(20)[:2]
+        for rater in ("ann", "bob"):
+            a, b = (f"doc{20 * (topic - 1) + number}" for number in pair.tolist())
+            lines.append(f"{topic},{a},{b},{rng.choice(['a', 'b', 'a', 'tie'])},{rater}")
+    (folder / "preferences.csv").write_text("\n".join(lines) + "\n")
     titles = [f"{document // 20 + 1},doc{document},Title {document},Text of it" for document in range(40)]
     (folder / "documents.csv").write_text("\n".join(["query,document_id,title,text", *titles]) + "\n")
 

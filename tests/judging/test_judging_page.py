@@ -175,3 +175,20 @@ def test_it_fits_the_window_and_has_contrast(browser, served, width, dark):  # n
 @pytest.mark.slow
 def test_no_acknowledged_grade_is_lost_when_the_server_is_killed(browser, tmp_path):  # noqa: F811
     assert judge_with_kills(tmp_path, browser, 12, 3) == 24
+
+
+def test_two_windows_of_one_rater_are_safe(browser, served):  # noqa: F811
+    one, other = (open_page(browser, served, "two") for _ in range(2))
+    number = one.evaluate("page.state.document.number")
+    assert other.evaluate("page.state.document.number") == number
+    one.press("1")
+    one.wait_until("page.state.judged === 1 && !page.sending")
+    other.press("4")  # the document is judged already; the latest grade counts
+    other.wait_until("page.state.judged === 1 && !page.sending")
+    assert grades(served, "two") == {number: (4.0, "")}
+    shown = {page.evaluate("page.state.document.number") for page in (one, other)}
+    assert len(shown) == 1
+    assert number not in shown
+    one.press("u")  # what this window knows of, which is no longer what counts
+    one.wait_until("page.state.document.number !== undefined && !page.sending")
+    assert grades(served, "two") == {number: (4.0, "")}

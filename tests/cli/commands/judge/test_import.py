@@ -25,3 +25,11 @@ def test_one_rater_in_two_tables_is_refused(fails):
     Path("more.csv").write_text("qid,doc,annotator,label\n1,doc0,ann,2\n")
     said = fails("judge", "import", "raters.csv", "more.csv", "-o", "judgements.csv", code=1)
     assert said == "error: two tables have a rater 'ann'; rename one\n"
+
+
+def test_columns_of_raters_are_named_by_the_option_that_the_error_gives(run, fails):
+    Path("sheet.csv").write_text("query,doc,comment,ann,bob\nmilk,d1,fine,1,2\n")
+    said = fails("judge", "import", "sheet.csv", "-o", "all.csv", code=1)
+    assert said.endswith("name the column of grades with --grade, or those of raters with --rater-grades\n")
+    assert run("judge", "import", "sheet.csv", "--rater-grades", "ann,bob", "-o", "all.csv").code == 0
+    assert [row[2:] for row in read_judgements("all.csv").rows()] == [("ann", 1.0), ("bob", 2.0)]

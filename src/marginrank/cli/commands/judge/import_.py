@@ -29,7 +29,7 @@ def command(
     rater: Annotated[str | None, typer.Option("--rater-column", metavar="COLUMN", help="Column of raters.")] = None,
     raters: Annotated[
         list[str] | None,
-        typer.Option("--raters", metavar="COLUMN,...", help="Columns with the grades of one rater each."),
+        typer.Option("--rater-grades", metavar="COLUMN,...", help="Columns with the grades of one rater each."),
     ] = None,
     rater_name: Annotated[
         str | None,

@@ -40,7 +40,7 @@ def command(
         typer.Option(metavar="FILE", help="A table of queries: id, text, and what raters should know."),
     ] = None,
     unjudged: Annotated[
-        bool, typer.Option("--unjudged", help="Leave out documents that have a grade in DATA.")
+        bool, typer.Option("--only-unjudged", help="Leave out documents that have a grade in DATA.")
     ] = False,
     fields: Annotated[
         list[str] | None,
