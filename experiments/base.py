@@ -1,10 +1,10 @@
-"""What an experiment is made of: tasks that compute, and a report that is made from their results alone.
+"""Experiments: tasks that compute, and a report that is made from their results alone.
 
 An experiment is one module of this folder with a constant ``EXPERIMENT``; `all_experiments` finds it, and
 ``python -m experiments run NAME`` runs it:
 
     def _fold(data: Path, *, preset: str, fold: int, most: int | None) -> dict[str, Any]:
-        ...                                   # train, measure; give back what JSON can hold
+        ...                                   # train, evaluate; return what JSON can hold
 
     def _plan(size: Size) -> list[Task]:
         presets, most = (("svmmap", "svmauc"), None) if size == "full" else (("svmmap",), 8)
@@ -34,14 +34,14 @@ Cell: TypeAlias = str | float | int | None
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work, whose result is kept on disk: what was computed once is not computed again.
+    """A unit of work, whose result is cached on disk.
 
     Args:
-        name: What the report calls it; no two tasks of an experiment have the same.
-        call: A function of a module, called as ``call(data, **options)`` with the folder of the data. What it gives
-            back is kept as JSON. It may run in another process, next to others, and should use one thread.
-        options: Its other arguments, as JSON has them.
-        alone: Run when nothing else does, for what measures time.
+        name: Its name in the report, unique in the experiment.
+        call: A function of a module, called as ``call(data, **options)`` with the folder of the data. Its result is
+            cached as JSON. It may run in another process, next to others, and should use one thread.
+        options: Its other arguments, which JSON can hold.
+        alone: Whether to run it when nothing else runs, because it measures time.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
 
     def markdown(self) -> str:
-        """Write it the way Markdown has tables."""
+        """Return it as a Markdown table."""
         numeric = [
             any(isinstance(row[at], int | float) for row in self.rows) and at > 0 for at in range(len(self.columns))
         ]

@@ -264,13 +264,15 @@ def _report(results: Mapping[str, Any]) -> Report:
                 rivals = (method, *others)
                 values = {one: np.asarray(results[f"{name}/{n}/{one}"]["users"][measure]) for one in rivals}
                 verdict, evidence = advantage(values, method)
-                said = f"{method} has a higher {measure} than {' and '.join(others)}, on {name} from {n} of a user."
-                findings.append(Finding(f"{said[0].upper()}{said[1:]}", f"{PAPER}, {table}", verdict, evidence))
+                fact = f"{method[0].upper()}{method[1:]} has a higher {measure} than {' and '.join(others)}"
+                claim = f"{fact}, on {name} from {n} of a user."
+                findings.append(Finding(claim, f"{PAPER}, {table}", verdict, evidence, fact))
         for method in ("DORM for NDCG", DORM_FACTORS) if f"{name}/{n}/{MMMF}" in results else ():
             values = {one: np.asarray(results[f"{name}/{n}/{one}"]["users"]["NDCG@10"]) for one in (method, MMMF)}
             verdict, evidence = advantage(values, method)
-            said = f"{method} has a higher NDCG@10 than {MMMF}, on {name} from {n} of a user."
-            findings.append(Finding(f"{said[0].upper()}{said[1:]}", f"{PAPER}, Table 4", verdict, evidence))
+            fact = f"{method[0].upper()}{method[1:]} has a higher NDCG@10 than {MMMF}"
+            claim = f"{fact}, on {name} from {n} of a user."
+            findings.append(Finding(claim, f"{PAPER}, Table 4", verdict, evidence, fact))
     return Report(
         [_table(results, name, n) for name, n in done],
         findings=findings,

@@ -243,14 +243,14 @@ def report(
         values = {one: _by_seed(results, n, one, "ndcg@10").mean(axis=0) for one in (CHOSEN, DEFAULT, MEAN, ALS)}
         for method in (CHOSEN, DEFAULT):
             verdict, evidence = advantage({one: values[one] for one in (method, MEAN, ALS)}, method)
-            claim = f"{method} has a higher NDCG@10 than regression on ratings, for {what} from {n} of a user."
-            findings.append(Finding(f"{claim[0].upper()}{claim[1:]}", f"{PAPER}, §5.2", verdict, evidence))
+            fact = f"{method[0].upper()}{method[1:]} has a higher NDCG@10 than regression on ratings, for {what}"
+            findings.append(Finding(f"{fact} from {n} of a user.", f"{PAPER}, §5.2", verdict, evidence, fact))
         if not _seeds(results, n, MMMF):
             continue
         rivals = {one: _by_seed(results, n, one, "ndcg@10").mean(axis=0) for one in (DORM_FACTORS, MMMF)}
         verdict, evidence = advantage(rivals, DORM_FACTORS)
-        claim = f"{DORM_FACTORS} has a higher NDCG@10 than {MMMF}, for {what} from {n} of a user."
-        findings.append(Finding(f"{claim[0].upper()}{claim[1:]}", f"{PAPER}, §5.2 and Table 4", verdict, evidence))
+        fact = f"{DORM_FACTORS[0].upper()}{DORM_FACTORS[1:]} has a higher NDCG@10 than {MMMF}, for {what}"
+        findings.append(Finding(f"{fact} from {n} of a user.", f"{PAPER}, §5.2 and Table 4", verdict, evidence, fact))
     every = ", ".join(f"{name} ({', '.join(_word(one) for one in values)})" for name, values in SPACE.items())
     return Report(
         [*_tables(results, counts, wanted, neutral), _choices(results, counts), _reach_table(results, counts)],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import yue_fusion, yue_fusion_report
+from experiments.rankers import TOLERANCE
 from marginrank.data.queries import Queries
 from marginrank.fusion import Fusion
 from marginrank.scorers import Additive
@@ -39,6 +40,7 @@ def test_the_model_is_that_of_a_fusion_with_thresholds(runs):
         nonnegative=False,
         ranks=True,
         Cs=yue_fusion.CS,
+        tol=TOLERANCE,
         n_jobs=1,
     )
     np.testing.assert_allclose(own, fusion.fit(train, valid).predict(test))
