@@ -173,3 +173,10 @@ def test_bad_settings_are_named():
     ):
         with pytest.raises(ParameterError, match=said):
             call()
+
+
+def test_arguments_of_other_tools_are_refused_with_the_way_to_train_on_clicks():
+    with pytest.raises(TypeError, match=r"fit has no position; use fit\(log\) with a marginrank.clicks.ClickLog"):
+        Ranker().fit([[1.0], [2.0]], [0, 1], group=[2], position=[1, 2])
+    with pytest.raises(TypeError, match="Ranker has no lambdarank_unbiased; use fit"):
+        Ranker(lambdarank_unbiased=True)

@@ -39,6 +39,8 @@ _REPLACEMENTS: Final = {
     "callbacks": "callback=, a function that is called after every iteration",
     "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",
     "objective": "a method or measure: Ranker('ranksvm'), Ranker('ndcg@10')",
+    "position": "fit(log) with a marginrank.clicks.ClickLog, which has positions and clicks",
+    "lambdarank_unbiased": "fit(log) with a marginrank.clicks.ClickLog, which has positions and clicks",
     "class_weight": "weighting=, which weights queries by their grades",
     "groups": "qid=, the query of each row, or group=, the rows of each query",
 }
