@@ -28,13 +28,16 @@ def main() -> None:
     defaults = ["20", "20000", "100"]
     draws, sessions, n_queries = (int(word) for word in [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]])
     truth = PositionUser(eta=1.0).propensities(DEPTH)
-    for method, resamples in (("harvest", 200), ("em", 200)):
+    for method, resamples in (("harvest", 200), ("em", 200), ("random", 200)):
         values, covered = [], []
         for seed in range(draws):
             queries = judged(seed, n_queries)
             systems = {str(k): queries.feature(k) for k in range(3)}
+            if method == "random":
+                rng = np.random.default_rng(seed)
+                systems = {str(k): rng.random(queries.n_documents) for k in range(50)}
             log = simulate_clicks(queries, systems, sessions, depth=DEPTH, aggregate=True, random_state=seed)
-            known = cast("Literal['harvest', 'em']", method)
+            known = cast("Literal['harvest', 'em', 'random']", method)
             estimate = estimate_propensities(log, known, resamples=resamples)
             values.append(estimate.values)
             if estimate.interval is not None:

@@ -143,6 +143,20 @@ def test_intervals_are_as_wide_as_estimates_vary(method):
     assert np.sqrt(np.mean(reach**2, axis=0)) / 2 == pytest.approx(values.std(axis=0), rel=0.3)
 
 
+@pytest.mark.parametrize("method", ["harvest", "em", "random"])
+def test_many_queries_are_resampled_in_groups(method, monkeypatch):
+    queries = judged(200, 8)
+    rankers = {f"s{k}": queries.feature(k) for k in range(3)}
+    log = simulate_clicks(queries, rankers, 20_000, depth=3, aggregate=True)
+    alone = estimate_propensities(log, method)
+    monkeypatch.setattr("marginrank.clicks.propensity_estimation._MOST_GROUPS", 50)
+    grouped = estimate_propensities(log, method)
+    assert grouped.values == pytest.approx(alone.values, rel=1e-9)
+    widths = [np.log(one.interval[1] / one.interval[0])[1:] for one in (alone, grouped)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.4)
+    assert not np.array_equal(*widths)
+
+
 def test_a_single_query_has_no_interval():
     queries = judged(1)
     rankers = {"a": queries.feature(0), "b": queries.feature(1)}

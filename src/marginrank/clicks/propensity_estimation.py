@@ -24,6 +24,8 @@ _ASSUMES: Final = {
     "em": "the position-based model; each document is as attractive in all impressions of its query, although nothing "
     "was randomised",
 }
+#: More queries than these are put into as many groups, which are resampled instead: sums over each stay in memory.
+_MOST_GROUPS: Final = 10_000
 #: Smallest propensity that a bootstrap sample without clicks at a position gives.
 _FLOOR: Final = 1e-6
 
@@ -133,16 +135,16 @@ def _check_systems(log: ClickLog) -> None:
 
 
 class _Rule(NamedTuple):
-    """How sums over queries give propensities, and the summands, a row per query."""
+    """How sums over queries give propensities, and the summands, a row per query or group of queries."""
 
     fit: Callable[[FloatArray], FloatArray]
     by_query: FloatArray
 
 
 def _random(log: ClickLog) -> _Rule:
-    shown, clicks = (np.zeros((len(log.documents), log.depth)) for _ in range(2))
-    np.add.at(shown, (log.query, log.position - 1), log.shown)
-    np.add.at(clicks, (log.query, log.position - 1), log.clicks)
+    shown, clicks = (np.zeros((_n_groups(log), log.depth)) for _ in range(2))
+    np.add.at(shown, (log.query % len(shown), log.position - 1), log.shown)
+    np.add.at(clicks, (log.query % len(clicks), log.position - 1), log.clicks)
     silent = np.flatnonzero(clicks.sum(axis=0) == 0)
     if len(silent):
         raise _no_clicks(int(silent[0]) + 1)
@@ -157,6 +159,10 @@ def _random(log: ClickLog) -> _Rule:
 
 def _no_clicks(k: int) -> DataError:
     return DataError(f"no click at position {k}; estimate the positions above, with ", Parameter("depth", k - 1))
+
+
+def _n_groups(log: ClickLog) -> int:
+    return min(len(log.documents), _MOST_GROUPS)
 
 
 class Edges(NamedTuple):
@@ -175,7 +181,8 @@ def moved_documents(log: ClickLog) -> Edges:
     np.add.at(shown, (log.pair, log.position - 1), log.shown)
     np.add.at(clicks, (log.pair, log.position - 1), log.clicks)
     kept = np.count_nonzero(shown, axis=1) > 1
-    shown, clicks, query = shown[kept], clicks[kept], log.documents.query_of_row[kept]
+    n_groups = _n_groups(log)
+    shown, clicks, group = shown[kept], clicks[kept], log.documents.query_of_row[kept] % n_groups
     rate = np.divide(clicks, shown, out=np.zeros_like(clicks), where=shown > 0)
     edges, columns = [], []
     for k in range(depth):
@@ -186,10 +193,8 @@ def moved_documents(log: ClickLog) -> Edges:
                 edges.append((k, other))
                 columns.append([weight * rate[:, k], weight * rate[:, other], weight])
     first, second = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    sums = [
-        np.bincount(query, column, len(log.documents)) for part in range(3) for column in (c[part] for c in columns)
-    ]
-    return Edges(first, second, np.array(sums, dtype=np.float64).reshape(-1, len(log.documents)).T)
+    sums = [np.bincount(group, column, n_groups) for part in range(3) for column in (c[part] for c in columns)]
+    return Edges(first, second, np.array(sums, dtype=np.float64).reshape(-1, n_groups).T)
 
 
 def check_connected(first: IntArray, second: IntArray, depth: int) -> None:
@@ -280,8 +285,8 @@ def _position_model(log: ClickLog) -> _Rule:
     if len(silent):
         raise _no_clicks(int(silent[0]) + 1)
     a, slope, hessian = maximise_likelihood(log.pair, log.position - 1, log.shown, log.clicks, log.depth)
-    by_query = np.zeros((len(log.documents), log.depth))
-    np.add.at(by_query, (log.query, log.position - 1), slope)
+    by_query = np.zeros((_n_groups(log), log.depth))
+    np.add.at(by_query, (log.query % len(by_query), log.position - 1), slope)
 
     def fit(gradient: FloatArray) -> FloatArray:
         return np.exp(a + _newton_step(gradient, hessian))
