@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marginrank.bounds.argmax import argmax_bound, pair_reach, softmax_gap
 from marginrank.bounds.dominating_loss import ap_loss, binary_grades, dominating_loss, mean_loss, zero_one_loss
+from marginrank.bounds.iterations import PlaneBound, plane_bound
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
 from marginrank.bounds.population import BoundTerms, Population
 from marginrank.bounds.rademacher import (
@@ -20,6 +21,7 @@ from marginrank.bounds.stability import StabilityBound, largest_at_zero, stabili
 __all__ = [
     "BoundTerms",
     "BoundVariants",
+    "PlaneBound",
     "Population",
     "RiskBound",
     "StabilityBound",
@@ -35,6 +37,7 @@ __all__ = [
     "mean_loss",
     "norm_bound",
     "pair_reach",
+    "plane_bound",
     "softmax_gap",
     "stability_bound",
     "theorem_3",

@@ -95,6 +95,7 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     from marginrank.reporting.explanation import takes_C  # noqa: PLC0415
 
     work = f"{count(solution.n_iter, 'iteration')}, {count(round(solution.passes), 'pass', 'passes')}"
+    work += "" if solution.n_planes is None else f", {count(solution.n_planes, 'cutting plane')}"
     return [
         ("method", f"{name}: {model.form.kind} scorer, {method.bound} bound, solver {method.solver}{scaled}"),
         ("loss", method.trained),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -160,6 +160,7 @@ class Bundle(Solver):
         If ``start`` is a solution, its planes are among them, and it is not evaluated again.
         """
         progress = SolverProgress(self, problem, C, start.risk_at_center if isinstance(start, Solution) else None)
+        known = planes.n_taken
         search = _PlaneSearch(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)
@@ -184,7 +185,7 @@ class Bundle(Solver):
                 if progress.bound > before:
                     planes.prune(self.idle)
                 stalled = 0 if progress.bound > before or progress.primal < best else stalled + 1
-        return progress.solution()
+        return replace(progress.solution(), n_planes=planes.n_taken - known)
 
 
 class _PlaneSearch:

@@ -28,6 +28,8 @@ class PlaneModel:
 
     def __init__(self, n_parameters: int) -> None:
         self._storage = np.zeros((0, n_parameters))
+        #: Number of planes that were added, dropped ones included.
+        self.n_taken = 0
         self.offsets = np.zeros(0)
         self.owners = np.zeros(0, dtype=np.int64)
         self._products = GramMatrix(n_parameters)
@@ -49,6 +51,7 @@ class PlaneModel:
             # No part of the risk is negative, so 0 is a plane of each.
             self._append(np.zeros(len(values)), np.zeros_like(gradients))
         self._append(values - gradients @ theta, gradients)
+        self.n_taken += len(values)
 
     def _append(self, offsets: FloatArray, gradients: FloatArray) -> None:
         n, added = len(self.offsets), len(offsets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -88,7 +88,7 @@ class NSlack(Solver):
                     break
                 fixed, target = None, progress.target
                 sets.prune(self.idle)
-        return progress.solution()
+        return replace(progress.solution(), n_planes=sets.n_taken)
 
     def _loop(
         self, risk: Problem, sets: WorkingSets, fixed: FloatArray | None, target: float, progress: SolverProgress

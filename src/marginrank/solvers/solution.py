@@ -46,6 +46,8 @@ class Solution:
     trace: tuple[Step, ...]
     #: The risk at the centre, if the solver evaluated it.
     risk_at_center: float | None = None
+    #: Number of cutting planes that were taken, if the solver takes any; files do not hold it.
+    n_planes: int | None = None
 
     @property
     def gap(self) -> float:

@@ -40,6 +40,8 @@ class WorkingSets:
 
     def __init__(self, n_blocks: int, n_parameters: int, C: float) -> None:
         self.C = float(C)
+        #: Number of planes that were added, dropped ones included.
+        self.n_taken = 0
         self.theta = np.zeros(n_parameters)
         #: The minimiser of the regulariser plus the planes, as far as it is known: θ, or the point of a program.
         self.point = self.theta
@@ -75,6 +77,7 @@ class WorkingSets:
             )
         if kept:
             self._idle[self._spare.pop()] = 0
+            self.n_taken += 1
         return gap, kept
 
     def _grow(self) -> None:
