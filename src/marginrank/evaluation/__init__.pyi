@@ -6,9 +6,11 @@ from .diversity import DiverseRanking as DiverseRanking
 from .diversity import Diversify as Diversify
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
+from .interactions import Interactions as Interactions
 from .policies import POLICIES as POLICIES
 from .policies import Policy as Policy
 from .policies import parse_policy as parse_policy
 from .sklearn_scoring import measure_scorer as measure_scorer
 from .systems import Predictor as Predictor
 from .systems import System as System
+from .topic_coverage import Cover as Cover

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.systems import best_first
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.runtime.limited_assignment import assign_within_limits
+from marginrank.typing import FloatArray, IntArray
 
 #: Relative excess of a limit that is taken as rounding; the feasibility tolerance of HiGHS.
 TOLERANCE: Final = 1e-6
@@ -81,11 +81,9 @@ class Diversify:
                 never ranked.
             k: Number of ranks; fewer are filled if no more documents fit. All by default.
         """
-        values, weights = _checked(scores, topics)
-        if k is not None and (not isinstance(k, int | np.integer) or k < 1):
-            raise ParameterError(Parameter("k"), f" is {k}; rank a whole number of documents, at least one")
+        values, weights = check_topics(scores, topics)
         allowed = np.flatnonzero((weights <= self._most).all(axis=1))
-        ranks = len(allowed) if k is None else min(int(k), len(allowed))
+        ranks = check_ranks(k, len(allowed))
         if not ranks:
             return DiverseRanking(np.empty(0, dtype=np.int64), 0.0, 0.0, True, 1.0)
         gains, weights = values[allowed] - values.min(), weights[allowed]
@@ -97,7 +95,8 @@ class Diversify:
             value = float(gains[chosen] @ discounts[: len(chosen)])
             return DiverseRanking(allowed[chosen], value, value, True, 1.0)
         value = float(gains[greedy] @ discounts[: len(greedy)])
-        bound = max(_program(gains, weights, discounts, self.limit, whole=False)[1], value)
+        _, relaxed = assign_within_limits(np.outer(gains, discounts), weights, self.limit, whole=False)
+        bound = max(relaxed, value)
         return DiverseRanking(allowed[greedy], value, bound, False, 1.0 / _most_forced_out(weights))
 
     @property
@@ -116,41 +115,14 @@ class Diversify:
 
     def _solved(self, gains: FloatArray, weights: FloatArray, discounts: FloatArray, greedy: IntArray) -> IntArray:
         """Solve the integer program; documents of the lowest score, which add nothing, fill what is left."""
-        placed, _ = _program(gains, weights, discounts, self.limit, whole=True)
-        best = np.flatnonzero(placed)
+        placed, _ = assign_within_limits(np.outer(gains, discounts), weights, self.limit)
+        best = np.flatnonzero(placed.sum(axis=1))
         candidates = np.concatenate([best[best_first(gains[best])], best_first(gains)])
         _, first = np.unique(candidates, return_index=True)
         chosen = self._fill(candidates[np.sort(first)], weights, len(discounts))
         chosen = chosen[best_first(gains[chosen])]
         better = gains[greedy] @ discounts[: len(greedy)] >= gains[chosen] @ discounts[: len(chosen)]
         return greedy if better else chosen
-
-
-def _program(
-    gains: FloatArray, weights: FloatArray, discounts: FloatArray, limit: float, *, whole: bool
-) -> tuple[BoolArray, float]:
-    """Solve the program, or its linear relaxation; return which documents are placed, and the largest value."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
-    n, ranks = len(gains), len(discounts)
-    rows = sp.vstack(
-        [
-            sp.kron(sp.eye_array(n), np.ones((1, ranks))),
-            sp.kron(np.ones((1, n)), sp.eye_array(ranks)),
-            sp.kron(weights.T, np.ones((1, ranks))),
-        ]
-    )
-    limits = np.concatenate([np.ones(n + ranks), np.full(weights.shape[1], limit)])
-    result: Any = milp(
-        -np.outer(gains, discounts).ravel(),
-        integrality=np.full(n * ranks, int(whole)),
-        bounds=Bounds(0.0, 1.0),
-        constraints=LinearConstraint(sp.csr_array(rows), -np.inf, limits),
-        options={"mip_rel_gap": 0.0},
-    )
-    if result.x is None:
-        raise RuntimeError(f"HiGHS did not solve the program of {n} documents and {ranks} ranks: {result.message}")
-    return result.x.reshape(n, ranks).sum(axis=1) > 0.5, -float(result.fun)
 
 
 def _most_forced_out(weights: FloatArray) -> int:
@@ -164,17 +136,31 @@ def _most_forced_out(weights: FloatArray) -> int:
     return max(1, int(forced.max(initial=1)))
 
 
-def _checked(scores: npt.ArrayLike, topics: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    values, weights = np.asarray(scores, dtype=np.float64), np.asarray(topics, dtype=np.float64)
+def check_ranks(k: int | None, n: int) -> int:
+    """Return the number of ranks to fill with n documents."""
+    if k is not None and (not isinstance(k, int | np.integer) or k < 1):
+        raise ParameterError(Parameter("k"), f" is {k}; rank a whole number of documents, at least one")
+    return n if k is None else min(int(k), n)
+
+
+def check_scores(scores: npt.ArrayLike) -> FloatArray:
+    """Return the scores of one query, all finite."""
+    values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1:
         raise DataError(f"scores have shape {values.shape}; give one per document of a query")
+    if not np.isfinite(values).all():
+        place = int(np.argmin(np.isfinite(values)))
+        raise DataError(f"score {place} is {values[place]}; every document needs a finite score")
+    return values
+
+
+def check_topics(scores: npt.ArrayLike, topics: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return scores and topic weights of the documents of one query."""
+    values, weights = check_scores(scores), np.asarray(topics, dtype=np.float64)
     if weights.ndim != 2 or len(weights) != len(values):
         raise DataError(
             f"topics have shape {weights.shape} for {len(values)} documents; give a row for each, a column per topic"
         )
-    if not np.isfinite(values).all():
-        place = int(np.argmin(np.isfinite(values)))
-        raise DataError(f"score {place} is {values[place]}; every document needs a finite score")
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         row, column = (int(at) for at in np.argwhere(bad)[0])
