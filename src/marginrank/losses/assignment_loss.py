@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from marginrank.losses.ideal_ranking import Ideal, TwoBoundLoss
 from marginrank.losses.oracles.assignment import best_matching
 from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.gains import check_grades
+from marginrank.runtime.limited_assignment import assign_within_limits, most_within_limits
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
 
@@ -115,14 +117,34 @@ class GroupedLoss(TwoBoundLoss):
     takes the best document of each group, best first. The profile counts only the first k ranks, too. Groups are those
     of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them if queries have them.
 
+    With ``topics``, groups say which topics a document has, and by which weights; any number of documents of a group
+    may be ranked, as long as the weights of the ranked documents add up to at most ``limit`` in every topic (the end of
+    §5.1 there). Rankings fill as many of the first k ranks as can be filled within the limits. The argmax is then an
+    integer program, solved exactly by HiGHS; queries with more than ``most_variables`` pairs of document and rank are
+    refused.
+
+    Args:
+        measure: A sum over the first k ranks.
+        shape: Shape of the profile of φdorm.
+        bound: ``hinge`` or ``tight``.
+        topics: Weights by topic of each group; groups without topics are not limited.
+        limit: Sum of weights that a topic may have in a ranking.
+        most_variables: Largest number of documents × ranks of a query with topics.
+
     >>> loss = GroupedLoss("p@1")
     >>> loss([1, 1, 0], [0.0, 0.0, 0.5], groups=["a", "a", "b"])[0].tolist()  # Δ = 1, and s_b − s_a = 0.5
     [1.5]
+    >>> loss = GroupedLoss("p@2", topics={"a": {"sport": 1.0}, "b": {"sport": 0.6}})      # a and b do not fit together
+    >>> loss([1, 1, 0, 0], [0.0, 0.0, 0.0, 0.0], groups=["a", "b", "c", "c"])[0].tolist()   # c and c instead of a and c
+    [0.5]
     """
 
     measure: str | Measure
     shape: str | tuple[float, ...] = "sqrt"
     bound: Bound = "hinge"
+    topics: Mapping[Any, Mapping[str, float]] | None = field(default=None, hash=False)
+    limit: float = 1.0
+    most_variables: int = 2000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,6 +153,14 @@ class GroupedLoss(TwoBoundLoss):
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
         if not takes_groups(measure, self.parsed_map):
             raise ValueError(f"the profile {self.shape} falls below 0, that of documents not ranked; use sqrt or log")
+        if not 0 < self.limit < np.inf:
+            raise ValueError(f"limit is {self.limit!r}; give a positive number")
+        if self.topics is not None and self.ideal == "scores":
+            raise ValueError("y* with topics is computed once; choose ideal='random' or 'rows'")
+        for group, given in (self.topics or {}).items():
+            for topic, weight in given.items():
+                if not 0 <= weight < np.inf:
+                    raise ValueError(f"topics[{group!r}][{topic!r}] is {weight!r}; give a number from 0 up")
 
     @cached_property
     def parsed_map(self) -> FeatureMap:
@@ -140,6 +170,8 @@ class GroupedLoss(TwoBoundLoss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the groups and the ideal ranking of each query."""
         ties = self._ties(judged)
+        if self.topics is not None:
+            return _PreparedTopics(self, judged, ties)
         return PreparedGroups(self.parsed_measure, self.parsed_map, self.bound, judged, ties, self.ideal)
 
 
@@ -214,6 +246,84 @@ class PreparedGroups(_PreparedAssigned):
             ideal = _first_of_groups(gains, members, k, -scores)
         gradient[ideal] -= self._profile[:k]
         return max(delta + float(gradient @ scores), 0.0), gradient
+
+
+class _PreparedTopics(_PreparedAssigned):
+    """A sum over the first k ranks, with limits on the topics of the documents there."""
+
+    def __init__(self, loss: GroupedLoss, judged: Judgements, ties: KeyArray | None) -> None:
+        grades, offsets, groups = judged.grades, judged.offsets, judged.groups
+        measure = loss.parsed_measure
+        if groups is None:
+            raise DataError("these queries have no document_groups, by which topics are given; give Queries with them")
+        check_grades([measure], grades)
+        self.offsets, self._limit, self._tight = offsets, loss.limit, loss.bound == "tight"
+        self._gains = measure.worth(RankedGrades(grades, offsets, grades, offsets)).copy()
+        depth = measure.depth or 0
+        self._profile, self._discounts = loss.parsed_map.profile(depth, measure), np.asarray(measure.discounts(depth))
+        weights = _weights_of_groups(loss.topics or {}, groups)
+        self._weights, self._ideals = weights, [np.empty(0, dtype=np.int64) for _ in offsets[1:]]
+        self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
+        for query, (start, stop) in enumerate(pairwise(offsets.tolist())):
+            gains = self._gains[start:stop]
+            if stop == start or np.ptp(gains) == 0:
+                continue
+            ranks = most_within_limits(weights[start:stop], self._limit, min(depth, stop - start))
+            if (stop - start) * ranks > loss.most_variables:
+                raise DataError(
+                    f"query {query} has {stop - start} documents for {ranks} ranks, and rankings of limited topics are "
+                    f"exact up to {loss.most_variables:,} pairs; use a smaller cutoff, fewer documents, groups without "
+                    "topics, or a larger most_variables"
+                )
+            # Of equally good rankings, the result depends on the order of the documents.
+            keys = np.arange(stop - start) if ties is None else ties[start:stop]
+            order = np.argsort(keys, kind="stable")
+            values = np.outer(gains, self._discounts[:ranks])
+            self._ideals[query] = order[self._best(values[order], weights[start:stop][order])]
+            best = float(gains[self._ideals[query]] @ self._discounts[:ranks])
+            self._gains[start:stop] = gains / (measure.divisor(ideal=best, total=float(gains.sum())) or 1.0)
+            self.active[query] = ranks > 0
+
+    def _best(self, values: FloatArray, weights: FloatArray) -> IntArray:
+        """Return the document at each rank of the ranking of largest value within the limits."""
+        rows, columns = best_matching(values)
+        if (weights[rows].sum(axis=0) <= self._limit).all():
+            return rows[np.argsort(columns)]
+        placed, _ = assign_within_limits(values, weights, self._limit, fill=True)
+        return np.argmax(placed, axis=0)
+
+    def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
+        documents = slice(self.offsets[query], self.offsets[query + 1])
+        gains, weights, ideal = self._gains[documents], self._weights[documents], self._ideals[query]
+        profile, discounts = self._profile[: len(ideal)], self._discounts[: len(ideal)]
+        worst = self._best(np.outer(scores, profile) - np.outer(gains, discounts), weights)
+        reference = self._best(np.outer(scores, profile), weights) if self._tight else ideal
+        gradient = np.zeros(len(scores))
+        gradient[worst] += profile
+        gradient[reference] -= profile
+        delta = float((gains[ideal] - gains[worst]) @ discounts)
+        return max(delta + float(gradient @ scores), 0.0), gradient
+
+
+def _weights_of_groups(topics: Mapping[Any, Mapping[str, float]], groups: AnyArray) -> FloatArray:
+    """Return the weights of documents × topics, by the group of each document.
+
+    >>> _weights_of_groups({"a": {"x": 1.0}, "b": {"y": 0.5}}, np.array(["b", "a", "c"])).tolist()
+    [[0.0, 0.5], [1.0, 0.0], [0.0, 0.0]]
+    """
+    by_label = {str(group): given for group, given in topics.items()}
+    names = {topic: at for at, topic in enumerate(sorted({topic for given in topics.values() for topic in given}))}
+    labels, label = np.unique(groups, return_inverse=True)
+    texts = [str(group) for group in labels.tolist()]
+    if texts and not by_label.keys() & set(texts):
+        raise DataError(
+            f"no group has topics: groups are called {texts[0]!r}, and topics are of {next(iter(topics), None)!r}"
+        )
+    weights = np.zeros((len(labels), len(names)))
+    for at, text in enumerate(texts):
+        for topic, weight in by_label.get(text, {}).items():
+            weights[at, names[topic]] = weight
+    return weights[label]
 
 
 def _first_of_groups(values: FloatArray, members: IntArray, depth: int, ties: AnyArray) -> IntArray:
