@@ -53,12 +53,16 @@ class RankingWriter:
         scores: One per row.
         k: How many of each query are ranked; all for None.
         tag: Name of the run in a TREC file.
+        topics: Weights by document id and topic, of which a ranking has at most ``topic_limit`` in each topic.
+        topic_limit: The limit.
     """
 
     queries: Queries
     scores: FloatArray
     k: int | None = None
     tag: str | None = None
+    topics: Mapping[str, Mapping[str, float]] | None = None
+    topic_limit: float = 1.0
 
     def columns(self) -> dict[str, list[Any]]:
         """Query, rank, document and score of all that is ranked, as columns."""
@@ -84,7 +88,7 @@ class RankingWriter:
         from marginrank.data.text_arrays import as_text  # noqa: PLC0415
         from marginrank.data.validation import distinct_names  # noqa: PLC0415
 
-        if self.queries.document_groups is None:
+        if self.queries.document_groups is None and self.topics is None:
             return Run.from_scores(self.queries, self.scores)
         sizes, places = self._places()
         offsets, names = np.cumsum([0, *sizes]), distinct_names(self.queries)[places]
@@ -115,7 +119,16 @@ class RankingWriter:
         from marginrank.evaluation.systems import orderings  # noqa: PLC0415
 
         queries = self.queries
-        orders = orderings(self.scores, queries.query_offsets, queries.order, self.k, queries.document_groups)
+        if self.topics is None:
+            orders = orderings(self.scores, queries.query_offsets, queries.order, self.k, queries.document_groups)
+        else:
+            from marginrank.data.validation import distinct_names  # noqa: PLC0415
+            from marginrank.evaluation.diversity import Diversify  # noqa: PLC0415
+            from marginrank.evaluation.topics import diverse_orderings, topic_weights  # noqa: PLC0415
+
+            weights = topic_weights(self.topics, distinct_names(queries), queries.n_documents)
+            limits = Diversify(self.topic_limit)
+            orders = diverse_orderings(self.scores, queries.query_offsets, queries.order, self.k, weights, limits)
         return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
 
 

@@ -23,6 +23,7 @@ from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.sklearn_scoring import ROUTING
 from marginrank.evaluation.systems import orderings
+from marginrank.evaluation.topics import Diversifier, Topics, diverse_orderings, topic_weights
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
 from marginrank.methods.baselines.base import Baseline
@@ -414,6 +415,8 @@ class Ranker(FittedAttributes, BaseEstimator):
         k: int | None = None,
         document_groups: npt.ArrayLike | None = None,
         ids: bool = False,
+        topics: Topics | None = None,
+        diversify: Diversifier | None = None,
     ) -> list[AnyArray] | list[list[Any]]:
         """Rank the documents of each query, best first; queries are in order of first appearance.
 
@@ -425,20 +428,30 @@ class Ranker(FittedAttributes, BaseEstimator):
             document_groups: A label per document; a ranking has only the best document of each. By default those of
                 the `Queries`.
             ids: Return document ids instead of row numbers; for `Queries` that have ids.
+            topics: Rank by topics too: weights with a row per document and a column per topic, or for `Queries` with
+                document ids a dict from id to topics, ``{"a": ["sport"], "b": {"sport": 0.3, "news": 0.7}}``.
+            diversify: How topics count: `Diversify`, by default, limits the weight of each topic in a ranking, and
+                `Cover` rewards rankings of many topics. Both are in `marginrank.evaluation`.
         """
         scores = self.predict(X, qid=qid, group=group)
+        weights = _topics_of(X, topics, diversify, document_groups, len(scores))
         labels = None if document_groups is None else np.asarray(document_groups)
         if labels is not None and labels.shape != scores.shape:
             raise DataError(f"document_groups have shape {labels.shape} for {len(scores)} documents; give one for each")
         if isinstance(X, Queries):
             groups = X.document_groups if labels is None else labels
-            orders = orderings(scores, X.query_offsets, X.order, k, groups)
+            if weights is None:
+                orders = orderings(scores, X.query_offsets, X.order, k, groups)
+            else:
+                orders = diverse_orderings(scores, X.query_offsets, X.order, k, weights, diversify)
             return _ids_of(X, orders) if ids else list(orders)
         if ids:
             raise DataError("ids=True needs Queries with document_ids; rows of an array have none")
         if qid is None and group is None:
             raise DataError("rank needs the queries: give qid or group")
         _, offsets, order = group_rows(len(scores), qid, group)
+        if weights is not None:
+            return list(diverse_orderings(scores, offsets, order, k, weights, diversify))
         return list(orderings(scores, offsets, order, k, labels))
 
     def score(
@@ -511,6 +524,26 @@ class Ranker(FittedAttributes, BaseEstimator):
 
 def _scores(queries: Queries, model: Model, n_jobs: int | None) -> FloatArray:
     return model.score(queries, n_jobs=n_jobs)
+
+
+def _topics_of(
+    X: Queries | npt.ArrayLike,
+    topics: Topics | None,
+    diversify: Diversifier | None,
+    document_groups: npt.ArrayLike | None,
+    n: int,
+) -> FloatArray | None:
+    """Return the topic weights of each row; None without topics."""
+    if topics is None:
+        if diversify is not None:
+            raise DataError("diversify needs the topics of the documents; give topics")
+        return None
+    queries = X if isinstance(X, Queries) else None
+    if document_groups is not None or (queries is not None and queries.document_groups is not None):
+        raise DataError(
+            "documents have groups and topics; give each group a topic of weight 1, or leave out one of both"
+        )
+    return topic_weights(topics, None if queries is None else queries.document_ids, n)
 
 
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:

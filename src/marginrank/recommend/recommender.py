@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginrank.errors import DataError, Parameter, ParameterError, TrainingDataWarning
 from marginrank.evaluation.criterion import Criterion
+from marginrank.evaluation.diversity import Diversify
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.systems import best_first
+from marginrank.evaluation.topics import Diversifier, Topics, topic_weights
 from marginrank.losses.base import Loss
 from marginrank.losses.squared_error import SquaredDifferences
 from marginrank.measures.base import parse_mix
@@ -305,7 +307,15 @@ class Recommender(FactorAttributes, BaseEstimator):
         users, items = pair_ids(pairs, user, item)
         return self.model_.score(users, items)
 
-    def recommend(self, user: Any, k: int = 10, *, exclude_seen: bool = True) -> list[Recommendation]:
+    def recommend(
+        self,
+        user: Any,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        topics: Topics | None = None,
+        diversify: Diversifier | None = None,
+    ) -> list[Recommendation]:
         """Return the best items for a user, best first; fewer than ``k`` if there are no more.
 
         A new user gets what is best for everybody.
@@ -314,17 +324,29 @@ class Recommender(FactorAttributes, BaseEstimator):
             user: Id of the user.
             k: Number of items.
             exclude_seen: Whether to leave out what the user has rated.
+            topics: Rank by topics too: a dict from item id to topics, ``{7: ["drama"], 8: {"drama": 0.5}}``, or weights
+                with a row for each of ``item_ids_`` and a column per topic.
+            diversify: How topics count: `Diversify`, by default, limits the weight of each topic in the list, and
+                `Cover` rewards lists of many topics. Both are in `marginrank.evaluation`.
         """
-        check_is_fitted(self)
-        (recommended,) = self.recommend_to([user], k, exclude_seen=exclude_seen)
+        (recommended,) = self.recommend_to([user], k, exclude_seen=exclude_seen, topics=topics, diversify=diversify)
         return recommended
 
     def recommend_to(
-        self, users: Iterable[Any] | None = None, k: int = 10, *, exclude_seen: bool = True
+        self,
+        users: Iterable[Any] | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        topics: Topics | None = None,
+        diversify: Diversifier | None = None,
     ) -> list[list[Recommendation]]:
-        """Return the best items for each of many users; for all known users by default."""
+        """Return the best items for each of many users; for all known users by default. See `recommend`."""
         check_is_fitted(self)
         model = self.model_
+        if topics is None and diversify is not None:
+            raise DataError("diversify needs the topics of the items; give topics")
+        weights = None if topics is None else topic_weights(topics, model.seen.items, len(model.seen.items))
         ids = model.seen.users if users is None else id_column(cast("Sequence[Any]", list(users)), "user")
         items = model.seen.items
         lists = []
@@ -335,8 +357,12 @@ class Recommender(FactorAttributes, BaseEstimator):
             for row, seen in zip(scores, model.seen_by(part), strict=True):
                 if exclude_seen:
                     row[seen] = -np.inf
-                best = best_first(row, k)
-                best = best[np.isfinite(row[best])]
+                if weights is None:
+                    best = best_first(row, k)
+                    best = best[np.isfinite(row[best])]
+                else:
+                    left = np.flatnonzero(np.isfinite(row))
+                    best = left[(diversify or Diversify()).order(row[left], weights[left], k).order]
                 lists.append([Recommendation(items[at].item(), float(row[at])) for at in best.tolist()])
         return lists
 

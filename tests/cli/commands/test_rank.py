@@ -15,6 +15,7 @@ import pytest
 
 from marginrank import load, read_run
 from marginrank.data import Run, read_queries, write_binary, write_letor
+from marginrank.evaluation import Diversify
 from tests.cli.conftest import judged
 
 
@@ -209,3 +210,49 @@ def test_standard_input_is_ranked(run, folder, suffix, piped):
         given = {"input": file.read()} if piped else {"stdin": file}
         done = subprocess.run(words, **given, capture_output=True, check=True)
     assert done.stdout.decode() == run("rank", "model.safetensors", f"new.{suffix}", "--k", "2").out
+
+
+def test_topics_are_limited(run, fails, folder):
+    queries, model = read_queries("test.txt"), load("model.safetensors")
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 5, (queries.n_documents, 2)) / 4
+    lines = [
+        f"{name},{topic},{weight}"
+        for name, row in zip(queries.document_ids.tolist(), weights.tolist(), strict=True)
+        for topic, weight in zip("st", row, strict=True)
+    ]
+    (folder / "topics.csv").write_text("\n".join(["id,topic,weight", *rng.permutation(lines).tolist()]) + "\n")
+    for option, limit in (((), 1.0), (("--topic-limit", "1.5"), 1.5)):
+        _, *rows = lines_of(
+            run("rank", "model.safetensors", "test.txt", "--k", "3", "--topics", "topics.csv", *option).out
+        )
+        orders = model.rank(queries, k=3, topics=weights, diversify=Diversify(limit))
+        assert [row[2] for row in rows] == [queries.document_ids[row] for order in orders for row in order]
+        assert [row[1] for row in rows] == [str(rank + 1) for order in orders for rank in range(len(order))]
+    assert run("rank", "model.safetensors", "test.txt", "--topics", "topics.csv", "-o", "limited.run").code == 0
+    orders = model.rank(queries, topics=weights)
+    assert len(read_run("limited.run").document_ids) == sum(len(order) for order in orders) < queries.n_documents
+    (folder / "none.tsv").write_text("id\ttopic\nx\ts\n")
+    wrong = {
+        ("--topic-limit", "2"): "--topic-limit goes with --topics",
+        ("--topics", "topics.csv", "--topic-limit", "0"): "--topic-limit is 0; give a positive number",
+        ("--topics", "topics.csv", "--group"): "--group and --topics both limit rankings; give one of them",
+        ("--topics", "topics.csv", "--format", "scores"): "scores are one per document",
+    }
+    for words, message in wrong.items():
+        assert message in fails("rank", "model.safetensors", "test.txt", *words, code=2)
+    assert "no document has topics" in fails("rank", "model.safetensors", "test.txt", "--topics", "none.tsv", code=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,theme\n", "t.csv:1: the columns are id, theme; name them id, topic and weight"),
+        ("id,topic\na,\n", "t.csv:2: every line needs an id and a topic"),
+        ("id,topic,weight\na,s,-1\n", "t.csv:2: weight is '-1'; give a number from 0 up"),
+        ("id,topic\n", "t.csv: there are no topics in this file"),
+    ],
+)
+def test_bad_topics_get_one_line(fails, folder, text, message):
+    (folder / "t.csv").write_text(text)
+    assert message in fails("rank", "model.safetensors", "test.txt", "--k", "3", "--topics", "t.csv", code=1)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from marginrank import Recommender
+from marginrank.evaluation import Diversify
 from marginrank.recommend import item_coverage, read_ratings
 
 TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "0.5")
@@ -178,3 +179,16 @@ def test_inspect_and_verify_know_recommenders(run, trained):
 
 def test_other_commands_say_what_the_file_holds(fails, trained):
     assert "this file holds a recommender, not a ranker" in fails("rank", "films.safetensors", "test.txt", code=1)
+
+
+def test_topics_of_items_are_limited(run, fails, trained, folder):
+    topics = {one: ["even" if at % 2 == 0 else "odd"] for at, one in enumerate(trained.item_ids_.tolist())}
+    (folder / "topics.csv").write_text("id,topic\n" + "".join(f"{one},{given[0]}\n" for one, given in topics.items()))
+    words = ("recommend", "recommend", "films.safetensors", "--user", "3", "--k", "5", "--seen")
+    record = run(*words, "--topics", "topics.csv", "--topic-limit", "2", "--json").json
+    expected = trained.recommend(3, 5, exclude_seen=False, topics=topics, diversify=Diversify(2.0))
+    assert [one["item"] for one in record["lists"][0]["items"]] == [one.item for one in expected]
+    assert len(expected) == 4
+    assert "--topics goes with recommend; leave it out" in fails(
+        "recommend", "evaluate", "films.safetensors", "ratings.csv", "--topics", "topics.csv", code=2
+    )

@@ -11,6 +11,7 @@ import typer
 from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
+from marginrank.cli.options.topic_options import TopicOptions
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs, standard_input
 from marginrank.cli.ranking_files import Format, RankingWriter, format_of
 from marginrank.cli.streams import standard_output
@@ -36,6 +37,7 @@ def command(
         typer.Argument(metavar="DATA", help="Documents with features; grades are not needed. - is standard input."),
     ],
     reading: ReadingOptions,
+    topics: TopicOptions,
     output: Output,
     out: Annotated[Path | None, out_option("Where to write.", "stdout")] = None,
     form: Annotated[
@@ -53,36 +55,41 @@ def command(
 ) -> None:
     """Score or rank documents with a model.
 
-    Writes one score per line, in the order of the file. With --k or --group, or to a .csv, .tsv, .jsonl, .parquet or
-    .run file, documents are ranked: query, rank, document, score. Standard input is CSV with a column of query ids,
-    JSON Lines or LETOR text.
+    Writes one score per line, in the order of the file. With --k, --group or --topics, or to a .csv, .tsv, .jsonl,
+    .parquet or .run file, documents are ranked: query, rank, document, score. Standard input is CSV with a column of
+    query ids, JSON Lines or LETOR text.
     """
-    kind = form or format_of(out, ranked=k is not None or group)
+    limit, ranked = topics.limit, k is not None or group or topics.topics is not None
+    if group and topics.topics is not None:
+        raise UsageError("--group and --topics both limit rankings; give one of them")
+    kind = form or format_of(out, ranked=ranked)
     data = [standard_input() if path == Path("-") else path for path in data]
-    _check_format(kind, out, ranked=k is not None or group, tag=tag)
-    check_inputs([model, *data])
+    _check_format(kind, out, ranked=ranked, tag=tag)
+    check_inputs([model, *data, *([] if topics.topics is None else [topics.topics])])
     check_model_first("rank", model, data)
     check_outputs([out], inputs=[model, *data], force=force)
+    weights = topics.read()
     queries, scores = _score(model, data, reading, named=kind != "scores")
     if group and queries.document_groups is None:
         raise DataError("no document groups in this data; a table names them with --document-group", path=data[0])
-    ranked = RankingWriter(queries if group else replace(queries, document_groups=None), scores, k, tag)
+    documents = queries if group else replace(queries, document_groups=None)
+    writer = RankingWriter(documents, scores, k, tag, weights, limit)
     record = {"model": model, "queries": len(queries), "documents": queries.n_documents, "format": kind, "output": out}
     if out is not None:
         with atomic_output(out, force=force) as place:
-            ranked.write(kind, place)
+            writer.write(kind, place)
         output.summary(record, f"wrote {printable(str(out))} for {data_line(queries, data)}")
     elif output.json:
-        content = {"scores": ranked.scores_by_row()} if kind == "scores" else {"ranking": ranked.records()}
+        content = {"scores": writer.scores_by_row()} if kind == "scores" else {"ranking": writer.records()}
         output.result({**record, **content}, "")
     else:
         with standard_output() as file:
-            ranked.print(kind, file)
+            writer.print(kind, file)
 
 
 def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:
     if kind == "scores" and ranked:
-        raise UsageError("scores are one per document; use --k and --group with another --format")
+        raise UsageError("scores are one per document; use --k, --group and --topics with another --format")
     if kind == "parquet" and out is None:
         raise UsageError("a Parquet table cannot be printed; give a file with -o")
     if tag is not None and kind != "trec":

@@ -13,6 +13,7 @@ import typer
 
 from marginrank.cli.exit_codes import Interrupted, UsageError
 from marginrank.cli.options.shared_options import measure_names, policy_option, preset_names
+from marginrank.cli.options.topic_options import TopicOptions
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.ranking_files import check_fields
@@ -145,6 +146,7 @@ def command(
     sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="The ratings, the model, or both.")],
     training: RecommenderOptions,
     columns: RatingOptions,
+    topics: TopicOptions,
     output: Output,
     users: Annotated[
         list[str] | None, typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users")
@@ -178,8 +180,19 @@ def command(
     so far; the exit code is then 130.
     """
     _check_usage(action, sources, training, out)
-    _check_options(action, training, columns, users=users, k=k != _K, seen=seen, among=among, policy=policy != _POLICY)
-    check_inputs(sources)
+    limit = topics.limit
+    _check_options(
+        action,
+        training,
+        columns,
+        topics=topics.topics,
+        users=users,
+        k=k != _K,
+        seen=seen,
+        among=among,
+        policy=policy != _POLICY,
+    )
+    check_inputs([*sources, *([] if topics.topics is None else [topics.topics])])
     check_outputs([out], inputs=sources, force=force)
     if action == "train":
         record, text = _train(sources[0], training, columns, out, force, quiet=output.quiet)
@@ -189,7 +202,9 @@ def command(
         return
     recommender = _load(sources[0])
     if action == "recommend":
-        _recommend(recommender, users, k, seen, out, force, output)
+        ids = recommender.user_ids_.tolist() if users is None else _ids(recommender, users)
+        lists = recommender.recommend_to(ids, k, exclude_seen=not seen, **_limits(recommender, topics.read(), limit))
+        _write(recommender, dict(zip(ids, lists, strict=True)), out, force, output)
     else:
         record, text = _evaluate(recommender, sources[1], training, columns, k=k, among=among, policy=policy)
         output.result(record, text)
@@ -216,6 +231,7 @@ def _check_options(action: str, training: RecommenderOptions, columns: RatingOpt
         ("--item-column", columns.item, ("train", "evaluate")),
         ("--rating-column", columns.rating, ("train", "evaluate")),
         ("--user", given["users"], ("recommend",)),
+        ("--topics", given["topics"], ("recommend",)),
         ("--k", given["k"], ("recommend", "evaluate")),
         ("--seen", given["seen"], ("recommend",)),
         ("--among", given["among"], ("evaluate",)),
@@ -285,13 +301,21 @@ def _train(
     return {**_record(recommender), "model": out}, facts([*_facts(recommender), ("wrote", printable(str(out)))])
 
 
-def _recommend(
-    recommender: Recommender, users: list[str] | None, k: int, seen: bool, out: Path | None, force: bool, output: Output
+def _limits(recommender: Recommender, topics: dict[str, dict[str, float]] | None, limit: float) -> dict[str, Any]:
+    """Topics by the ids of the model, and their limit, as arguments of `Recommender.recommend_to`."""
+    from marginrank.evaluation import Diversify  # noqa: PLC0415
+
+    if topics is None:
+        return {}
+    ids = {str(one): one for one in recommender.item_ids_.tolist()}
+    return {"topics": {ids.get(one, one): given for one, given in topics.items()}, "diversify": Diversify(limit)}
+
+
+def _write(
+    recommender: Recommender, lists: dict[Any, list[Recommendation]], out: Path | None, force: bool, output: Output
 ) -> None:
-    ids = recommender.user_ids_.tolist() if users is None else _ids(recommender, users)
-    for user in sorted(set(ids) - set(recommender.user_ids_.tolist())):
+    for user in sorted(set(lists) - set(recommender.user_ids_.tolist())):
         note(f"user {user} is not in the training data, and gets the items that are best for everybody")
-    lists = dict(zip(ids, recommender.recommend_to(ids, k, exclude_seen=not seen), strict=True))
     record = {
         "lists": [
             {"user": user, "items": [{"item": one.item, "score": one.score} for one in found]}
