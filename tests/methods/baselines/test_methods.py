@@ -209,6 +209,8 @@ def test_the_gaussian_process_is_scikit_learns(judged):
     later = np.random.default_rng(1).standard_normal((50, 4))
     ranker = Ranker("gp-regression", n_jobs=1, scaling=None).fit(queries)
     assert ranker.predict(later) == pytest.approx(process.predict(later), rel=1e-4, abs=1e-6)
+    likelihood = process.log_marginal_likelihood_value_ / queries.n_documents
+    assert ranker.objective_ == pytest.approx(-likelihood, rel=1e-6)
     with pytest.raises(DataError, match="12,000 documents; a Gaussian process takes at most 10,000, use fewer"):
         Ranker("gp-regression").fit(np.zeros((12_000, 1)), np.arange(12_000) % 2, group=[12_000])
 

@@ -23,6 +23,8 @@ from marginrank.typing import FloatArray
 #: Training time grows with the cube of the number of documents, and the model contains them all.
 MAX_DOCUMENTS: Final = 10_000
 _LARGEST_GRADE: Final = 1e100
+#: Added to the diagonal of kernel matrices; scikit-learn's default.
+_JITTER: Final = 1e-10
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,13 @@ class GaussianProcess(Baseline):
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
         with one_blas_thread():
             search = _TimedLBFGS(limits)
-            learned = _regressor(None, search).fit(X[drawn], y[drawn]).kernel_
+            learned = _regressor(search).fit(X[drawn], y[drawn]).kernel_
             # One step of the search takes about as long as solving for as many documents.
             if search.seconds * (len(y) / len(drawn)) ** 3 > limits.seconds_left:
                 X, y = X[drawn], y[drawn]
-            fitted = _regressor(learned, None).fit(X, y)
+            alpha, objective = _posterior(learned(X), y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
-        objective = -float(fitted.log_marginal_likelihood_value_) / len(y)
-        yield Stage(KernelForm(X, Rbf(0.5 / float(length) ** 2)), scale * np.ravel(fitted.alpha_), objective)
+        yield Stage(KernelForm(X, Rbf(0.5 / float(length) ** 2)), scale * alpha, objective)
 
 
 class _TimedLBFGS:
@@ -98,12 +99,26 @@ class _TimedLBFGS:
         return best[1], best[0]
 
 
-def _regressor(kernel: Any, optimizer: Any) -> Any:
+def _regressor(optimizer: Any) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel  # noqa: PLC0415
 
-    default = ConstantKernel() * RBF() + WhiteKernel()
-    return GaussianProcessRegressor(default if kernel is None else kernel, optimizer=optimizer)
+    return GaussianProcessRegressor(ConstantKernel() * RBF() + WhiteKernel(), alpha=_JITTER, optimizer=optimizer)
+
+
+def _posterior(kernel: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
+    """Return the weights of the documents, and −log marginal likelihood per document, from one factorisation.
+
+    scikit-learn's ``fit`` factorises the matrix twice, and training takes little else.
+    """
+    from scipy.linalg import cho_solve, cholesky  # noqa: PLC0415
+
+    kernel[np.diag_indices_from(kernel)] += _JITTER
+    # The transpose of a symmetric matrix in C order is in Fortran order, and is overwritten without a copy.
+    lower = cholesky(kernel.T, lower=True, overwrite_a=True, check_finite=False)
+    alpha = np.asarray(cho_solve((lower, True), y, check_finite=False))
+    half_log = float(np.log(np.diag(lower)).sum()) + 0.5 * len(y) * float(np.log(2.0 * np.pi))
+    return alpha, (0.5 * float(y @ alpha) + half_log) / len(y)
 
 
 PRESETS: Final = (
