@@ -290,7 +290,7 @@ class _PreparedTopics(_PreparedAssigned):
         if (weights[rows].sum(axis=0) <= self._limit).all():
             return rows[np.argsort(columns)]
         placed, _ = assign_within_limits(values, weights, self._limit, fill=True)
-        return np.argmax(placed, axis=0)
+        return np.asarray(np.argmax(placed, axis=0))
 
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
         documents = slice(self.offsets[query], self.offsets[query + 1])

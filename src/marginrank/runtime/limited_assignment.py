@@ -69,5 +69,5 @@ def most_within_limits(weights: FloatArray, limit: float, most: int) -> int:
     if not n:
         return 0
     limits = LinearConstraint(np.vstack([weights.T, np.ones((1, n))]), -np.inf, [*[limit] * weights.shape[1], most])
-    result: Any = milp(-np.ones(n), integrality=np.ones(n), bounds=Bounds(0.0, 1.0), constraints=limits)
-    return round(-result.fun)
+    result: Any = milp(-np.ones(n), integrality=np.ones(n, dtype=np.int64), bounds=Bounds(0.0, 1.0), constraints=limits)
+    return round(-float(result.fun))
