@@ -134,6 +134,11 @@ def test_nothing_is_loaded_from_elsewhere(browser, served):  # noqa: F811
 def test_a_screen_reader_and_a_keyboard_can_use_it(browser, served):  # noqa: F811
     page = open_page(browser, served, "ear")
     assert page.evaluate("document.activeElement.id") == "query"  # the new query is read aloud
+    for place in (2, 3, 4, 1):
+        page.press("s")
+        page.wait_until(f"page.state.document.place === {place} && !page.sending")
+        # The title of the next document of a query, and the query after the fourth.
+        assert page.evaluate("document.activeElement.id") == ("query" if place == 1 else "title")
     assert page.evaluate("document.getElementById('status').getAttribute('aria-live')") == "polite"
     assert page.evaluate("document.documentElement.lang") == "en"
     tree = page.send("Accessibility.getFullAXTree")["nodes"]
@@ -156,7 +161,7 @@ def test_a_screen_reader_and_a_keyboard_can_use_it(browser, served):  # noqa: F8
     page.evaluate("document.querySelector('#grades button').focus()")
     page.press_enter()
     page.wait_until("page.state.judged === 1")
-    assert [grade for grade, _ in grades(served, "ear").values()] == [0.0]
+    assert [grade for grade, _ in grades(served, "ear").values()] == [None] * 4 + [0.0]
 
 
 @pytest.mark.parametrize("dark", [False, True])

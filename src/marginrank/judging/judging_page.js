@@ -161,6 +161,7 @@ function show() {
 }
 
 function showDocument(shown) {
+  const sameQuery = find("query").textContent === shown.query;
   find("place").textContent = `Document ${shown.place} of ${shown.of} for the query`;
   find("query").textContent = shown.query;
   describe(find("query-fields"), shown.query_fields);
@@ -174,7 +175,8 @@ function showDocument(shown) {
   }
   document.title = `${shown.query} – judge documents`;
   window.scrollTo(0, 0);
-  find("query").focus({ preventScroll: true });
+  // A screen reader reads what is new: the query, or only the title of its next document.
+  find(sameQuery ? "title" : "query").focus({ preventScroll: true });
 }
 
 function showEnd(judged, skipped) {

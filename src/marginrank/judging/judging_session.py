@@ -76,6 +76,7 @@ class JudgingSession:
     scale: Sequence[ScaleGrade]
     seed: int | None = 0
     _orders: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
+    _place: dict[str, dict[int, int]] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -150,6 +151,17 @@ class JudgingSession:
                 self._orders[rater] = rows if self.seed is None else shuffled(rater, self.seed, self._pairs)
             return self._orders[rater]
 
+    def _places(self, rater: str) -> dict[int, int]:
+        """Return the number of each row among those of its query, in the order of a rater."""
+        if rater not in self._place:
+            seen: Counter[str] = Counter()
+            places = {}
+            for row in self.order(rater):
+                seen[self._pairs[row][0]] += 1
+                places[row] = seen[self._pairs[row][0]]
+            self._place[rater] = places
+        return self._place[rater]
+
     def _next(self, rater: str, decisions: dict[int, Decision], skipped_until: int | None) -> int | None:
         if skipped_until is None:
             return next((row for row in self.order(rater) if row not in decisions), None)
@@ -158,7 +170,6 @@ class JudgingSession:
 
     def _shown(self, row: int, rater: str, decision: Decision | None) -> dict[str, Any]:
         document = self.documents[row]
-        of_query = [one for one in self.order(rater) if self._pairs[one][0] == document.query_id]
         return {
             "number": self._numbers[row],
             "document_id": document.document_id,
@@ -166,7 +177,7 @@ class JudgingSession:
             "query_fields": document.query_fields,
             "title": document.title,
             "fields": document.fields,
-            "place": of_query.index(row) + 1,
+            "place": self._places(rater)[row],
             "of": self._sizes[document.query_id],
             "grade": None if decision is None else decision.grade,
             "note": "" if decision is None else decision.note,
