@@ -9,6 +9,7 @@ import pytest
 
 from marginrank.errors import DataError
 from marginrank.evaluation import Diversify
+from marginrank.evaluation.diversity import _undominated
 from marginrank.evaluation.systems import best_first
 
 
@@ -64,6 +65,32 @@ def test_greedy_rankings_keep_their_guarantee_and_bound():
         assert ranking.bound >= largest - 1e-7
         greedy += not ranking.exact
     assert greedy > 50
+
+
+def test_documents_that_others_dominate_are_left_out_without_loss():
+    rng = np.random.default_rng(3)
+    fewer = 0
+    for _ in range(300):
+        scores, topics, k, limit = random_query(rng)
+        n = len(scores)
+        kept = _undominated(scores, topics, k)
+        assert np.array_equal(kept, np.unique(kept))
+        largest = largest_value(scores, topics, k, limit)
+        values = [
+            value_of(order, scores)
+            for size in range(k + 1)
+            for order in permutations(kept.tolist(), size)
+            if fits(order, topics, limit)
+        ]
+        assert max(values) == pytest.approx(largest, abs=1e-12)
+        fewer += len(kept) < n
+    assert fewer > 50
+    # 300 items of four kinds: the ten best of each kind are left, and the program is small enough.
+    kinds, scores = np.eye(4)[rng.integers(0, 4, 300)], rng.standard_normal(300)
+    ranking = Diversify(2.0).order(scores, kinds, k=10)
+    assert ranking.exact
+    assert ranking.order.tolist() == [d for d in best_first(scores) if d in set(ranking.order.tolist())]
+    assert kinds[ranking.order].sum(axis=0).tolist() == [2.0] * 4
 
 
 def test_disjoint_topics_of_weight_one_are_groups():

@@ -46,12 +46,13 @@ class Diversify:
     disjoint topics with weights 1 and limit 1 are such groups. D(r) = 1/log2(1 + r), and scores count from the lowest
     of the query, so that adding a constant to all of them changes nothing.
 
-    Up to ``most_variables`` pairs of document and rank, the ranking is the exact solution of this integer program, by
-    HiGHS. Beyond, documents are taken by score as long as they fit. With w_s the smallest positive weight in topic s,
-    that has at least 1/q of the largest value, q = max_i Σ_s ⌈w_is/w_s⌉, at least 1: a document in at most p topics of
-    equal weights gives 1/p. (Taking i forces at most ⌈w_is/w_s⌉ others out of topic s, so rankings are a q-extendible
-    system, where by exchange the first r documents of the greedy order have 1/q of the best sum; D is a sum of such
-    prefixes.) ``bound`` is from the linear relaxation, and mostly much closer.
+    A document is left out if k others have no lower score and no higher weight in any topic: one of them can take its
+    place in any ranking. Up to ``most_variables`` pairs of the documents left and ranks, the ranking is the exact
+    solution of this integer program, by HiGHS. Beyond, documents are taken by score as long as they fit. With w_s the
+    smallest positive weight in topic s, that has at least 1/q of the largest value, q = max_i Σ_s ⌈w_is/w_s⌉, at least
+    1: a document in at most p topics of equal weights gives 1/p. (Taking i forces at most ⌈w_is/w_s⌉ others out of
+    topic s, so rankings are a q-extendible system, where by exchange the first r documents of the greedy order have 1/q
+    of the best sum; D is a sum of such prefixes.) ``bound`` is from the linear relaxation, and mostly much closer.
 
     Args:
         limit: Sum of weights that a topic may have in a ranking.
@@ -86,6 +87,8 @@ class Diversify:
         ranks = check_ranks(k, len(allowed))
         if not ranks:
             return DiverseRanking(np.empty(0, dtype=np.int64), 0.0, 0.0, True, 1.0)
+        if len(allowed) * ranks > self.most_variables:
+            allowed = allowed[_undominated(values[allowed], weights[allowed], ranks)]
         gains, weights = values[allowed] - values.min(), weights[allowed]
         discounts = 1.0 / np.log2(np.arange(2.0, ranks + 2.0))
         greedy = self._fill(best_first(gains), weights, ranks)
@@ -123,6 +126,18 @@ class Diversify:
         chosen = chosen[best_first(gains[chosen])]
         better = gains[greedy] @ discounts[: len(greedy)] >= gains[chosen] @ discounts[: len(chosen)]
         return greedy if better else chosen
+
+
+def _undominated(scores: FloatArray, weights: FloatArray, ranks: int) -> IntArray:
+    """Return the documents that fewer than ``ranks`` others dominate, in their order.
+
+    >>> _undominated(np.array([0.9, 0.8, 0.7]), np.array([[1.0], [1.0], [0.5]]), 1).tolist()      # 0 dominates 1
+    [0, 2]
+    """
+    order = best_first(scores)
+    ordered = weights[order]
+    kept = [at for at in range(len(order)) if (ordered[:at] <= ordered[at]).all(axis=1).sum() < ranks]
+    return np.sort(order[kept])
 
 
 def _most_forced_out(weights: FloatArray) -> int:
