@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from marginrank.data.formats.trec import Qrels, Run
     from marginrank.data.queries import Queries
     from marginrank.evaluation.evaluation import Evaluation, Unjudged
+    from marginrank.evaluation.grade_bounds import GradeBounds
     from marginrank.evaluation.systems import System
     from marginrank.ranker.ranker import Ranker
     from marginrank.typing import AnyArray, FloatArray
@@ -31,21 +32,35 @@ class EvaluatedSystems(NamedTuple):
     """Systems on judged queries."""
 
     results: dict[str, Evaluation]
-    #: The unjudged documents of runs.
+    #: The unjudged documents among the first of runs, and of all systems if the data has unjudged documents.
     unjudged: dict[str, Unjudged]
     #: The systems that were trained on these queries.
     trained_on_these: list[str]
+    #: By additive measure, what means and differences could be whatever the unjudged documents are, if asked for.
+    bounds: dict[str, GradeBounds]
     #: The default baseline.
     baseline: str
 
 
 def evaluate_systems(
-    judged: Path, systems: Mapping[str, Path], judging: EvaluationOptions, reading: ReadingOptions, by: str | None
+    judged: Path,
+    systems: Mapping[str, Path],
+    judging: EvaluationOptions,
+    reading: ReadingOptions,
+    by: str | None,
+    *,
+    baseline: str | None = None,
+    bounds: bool = False,
 ) -> EvaluatedSystems:
     """Evaluate systems, and warn of those that were trained on these queries."""
     from marginrank.data.formats.trec import Run  # noqa: PLC0415
+    from marginrank.data.queries import Queries  # noqa: PLC0415
     from marginrank.evaluation.evaluation import count_unjudged  # noqa: PLC0415
-    from marginrank.evaluation.systems import default_baseline, warn_if_trained_on  # noqa: PLC0415
+    from marginrank.evaluation.systems import (  # noqa: PLC0415
+        default_baseline,
+        score_documents,
+        warn_if_trained_on,
+    )
 
     truth, opened = read_all(judged, systems, reading)
     judging.check_systems(opened)
@@ -57,8 +72,30 @@ def evaluate_systems(
         "by": read_segments(judged, by, reading),
     }
     results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}
-    unjudged = {name: count_unjudged(truth, one) for name, one in opened.items() if isinstance(one, Run)}
-    return EvaluatedSystems(results, unjudged, warn_if_trained_on(truth, opened), default_baseline(opened))
+    some = isinstance(truth, Queries) and truth.n_unjudged > 0
+    unjudged = {
+        name: count_unjudged(truth, score_documents(truth, one))
+        for name, one in opened.items()
+        if some or isinstance(one, Run)
+    }
+    named = baseline or default_baseline(opened)
+    found = _bounds(truth, opened, judging, named) if bounds else {}
+    return EvaluatedSystems(results, unjudged, warn_if_trained_on(truth, opened), found, named)
+
+
+def _bounds(
+    truth: Queries | Qrels, systems: Mapping[str, System], judging: EvaluationOptions, baseline: str
+) -> dict[str, GradeBounds]:
+    """Return what means and differences could be whatever the unjudged documents are, for additive measures."""
+    from marginrank.evaluation.grade_bounds import grade_bounds  # noqa: PLC0415
+
+    options: dict[str, Any] = {
+        "policy": judging.policy,
+        "depth": judging.depth,
+        "missing_topics": judging.missing_topics,
+        "baseline": baseline,
+    }
+    return {name: grade_bounds(truth, systems, name, **options) for name in judging.additive}
 
 
 def columns_among(systems: Sequence[Path]) -> list[Path]:

@@ -6,6 +6,8 @@ from .diversity import DiverseRanking as DiverseRanking
 from .diversity import Diversify as Diversify
 from .evaluation import Evaluation as Evaluation
 from .evaluation import evaluate as evaluate
+from .grade_bounds import GradeBounds as GradeBounds
+from .grade_bounds import grade_bounds as grade_bounds
 from .interactions import Interactions as Interactions
 from .policies import POLICIES as POLICIES
 from .policies import Policy as Policy

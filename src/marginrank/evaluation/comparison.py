@@ -16,8 +16,9 @@ from marginrank.data.queries import Queries
 from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import Evaluation, evaluate
+from marginrank.evaluation.grade_bounds import GradeBounds, grade_bounds, is_additive
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
-from marginrank.evaluation.policies import Policy
+from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.segments import By, members, segments_of
 from marginrank.evaluation.systems import (
     Judged,
@@ -28,6 +29,7 @@ from marginrank.evaluation.systems import (
     score_partitions,
     warn_if_trained_on,
 )
+from marginrank.measures import parse_measure
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.text import ResultTable, count, data_frame, plain
 from marginrank.typing import AnyArray, BoolArray, FloatArray
@@ -79,6 +81,9 @@ class Comparison:
     confidence: float
     #: By segment, in ascending order, the comparison of its queries, adjusted for the number of rows of all segments.
     by_segment: Mapping[str, Comparison] = field(default_factory=dict)
+    #: What the differences could be whatever the unjudged documents are; None if all are judged, or the measure is not
+    #: additive.
+    bounds: GradeBounds | None = None
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat record per row, for JSON or a frame; an unbounded interval is None, as is the segment "all".
@@ -125,7 +130,10 @@ class Comparison:
             for row in self.rows
         ]
         by_segment = {name: part.turned() for name, part in self.by_segment.items()}
-        return replace(self, rows=tuple(rows), by_segment=by_segment)
+        bounds = self.bounds
+        if bounds is not None:
+            bounds = replace(bounds, differences=tuple(one.turned() for one in bounds.differences))
+        return replace(self, rows=tuple(rows), by_segment=by_segment, bounds=bounds)
 
     def __repr__(self) -> str:
         queries = count(self.n_queries, "query", "queries")
@@ -152,10 +160,11 @@ class Comparison:
         return ResultTable([["segment", "queries", *header], *rows], right=right, note=note)
 
     def __str__(self) -> str:
-        return self._table().text()
+        differences = () if self.bounds is None else self.bounds.differences
+        return "\n".join([self._table().text(), *map(str, differences)])
 
     def _repr_html_(self) -> str:
-        return self._table().html()
+        return self._table().html() + ("" if self.bounds is None else self.bounds._repr_html_())
 
 
 def compare(
@@ -220,10 +229,16 @@ def compare(
     settings = _Resampling(confidence, resamples, random_state, tie_tolerance)
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
+    bounds = None
     if judged is not None:
         judged = judged if isinstance(judged, PartitionedQueries) else as_judged(judged, qid, group)
         warn_if_trained_on(judged, systems)
-        systems = _evaluated(systems, judged, measure, policy, unjudged)
+        scored = systems
+        if not isinstance(judged, PartitionedQueries):
+            scored = {name: _scored(judged, system) for name, system in systems.items()}
+        systems = _evaluated(scored, judged, measure, policy, unjudged)
+        if not isinstance(judged, PartitionedQueries) and unjudged == "irrelevant" and weights is None:
+            bounds = _bounds(scored, judged, measure, policy, baseline)
     segments = None
     if any(isinstance(system, Evaluation) for system in systems.values()):
         systems, query_weights, query_ids, segments = _from_evaluations(systems, measure)
@@ -233,6 +248,7 @@ def compare(
         ids = np.arange(len(counted)) if query_ids is None else np.asarray(query_ids)
         segments = segments_of(by, ids, judged if isinstance(judged, Queries | Qrels) else None)
     (comparison,), _ = _compare_pairs([_pairs(values, w, baseline)], settings)
+    comparison = replace(comparison, bounds=bounds)
     if segments is None:
         return comparison
     return replace(comparison, by_segment=_in_segments(values, w, segments[counted], baseline, settings))
@@ -416,6 +432,30 @@ def _evaluated(
         else evaluate(judged, score(judged, cast("System", system)), measure, policy=policy, unjudged=unjudged)
         for name, system in systems.items()
     }
+
+
+def _scored(judged: Queries | Qrels, system: System | Evaluation) -> System | Evaluation:
+    """Score the documents by a ranker, once."""
+    return system if isinstance(system, Evaluation) else score_documents(judged, system)
+
+
+def _bounds(
+    systems: Mapping[str, System | Evaluation],
+    judged: Queries | Qrels,
+    measure: str | None,
+    policy: str | Policy,
+    baseline: str | None,
+) -> GradeBounds | None:
+    """Return what the differences could be, if documents are unjudged and the measure is additive."""
+    rules = parse_policy(policy)
+    parsed = parse_measure(measure or DEFAULT_MEASURE, rules.parameters)
+    if isinstance(judged, Queries) and (judged.has_document_weights or not judged.has_grades):
+        return None
+    given = {name: system for name, system in systems.items() if not isinstance(system, Evaluation)}
+    if not is_additive(parsed) or rules.ties == "worst" or len(given) < len(systems):
+        return None
+    found = grade_bounds(judged, given, parsed, policy=policy, baseline=baseline)
+    return found if found.n_unjudged else None
 
 
 def _only_measure(evaluation: Evaluation) -> str:

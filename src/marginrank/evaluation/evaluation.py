@@ -52,16 +52,16 @@ def judge_scores(
     """Rank judged documents by score, one for each row, no deeper than needed; the grade of unjudged ones is NaN."""
     grades, offsets = queries.to_grouped(queries.grades), queries.query_offsets
     names = None if queries.document_ids is None else queries.to_grouped(queries.document_ids)
-    scores, prefer = queries.to_grouped(scores), _preference(ties, grades, names)
+    scores, prefer = queries.to_grouped(scores), preference(ties, grades, names)
     # One rank more than counts shows whether a tie continues beyond the last rank that counts.
     look = None if needed is None else needed + (ties == "average")
     order, ranked_offsets = rank_by(scores, offsets, depth=look, prefer=prefer, n_jobs=n_jobs)
-    tied = _tied(scores[order], ranked_offsets) if ties == "average" else None
+    tied = tied_with_previous(scores[order], ranked_offsets) if ties == "average" else None
     if tied is not None and not tied.any():
         tied = None
     elif tied is not None and look is not None:
         order, ranked_offsets = rank_by(scores, offsets, n_jobs=n_jobs)
-        tied = _tied(scores[order], ranked_offsets)
+        tied = tied_with_previous(scores[order], ranked_offsets)
     rankings = RankedGrades(grades[order], ranked_offsets, grades, offsets, tied)
     return rankings if depth is None else _cut(rankings, depth)
 
@@ -92,9 +92,9 @@ def judge_run(
         pools.append(np.concatenate([retrieved_grades, other_grades]))
     offsets = offsets_from_sizes([len(part) for part in grades])
     flat_scores, flat_grades = np.concatenate(scores), np.concatenate(grades)
-    prefer = _preference(ties, flat_grades, np.concatenate(documents))
+    prefer = preference(ties, flat_grades, np.concatenate(documents))
     order, _ = rank_by(flat_scores, offsets, prefer=prefer)
-    tied = _tied(flat_scores[order], offsets) if ties == "average" else None
+    tied = tied_with_previous(flat_scores[order], offsets) if ties == "average" else None
     pool_offsets = offsets_from_sizes([len(part) for part in pools])
     pooled = np.concatenate(in_pool)[order]
     rankings = RankedGrades(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, pooled=pooled)
@@ -129,7 +129,7 @@ def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[Flo
     return looked_up, pooled, np.array(list(grade_of.values()), dtype=np.float64)
 
 
-def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
+def preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
     """Return the number by which documents with equal scores are ordered, descending; None for input order."""
     match ties:
         case "worst":
@@ -146,7 +146,7 @@ def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -
             return None
 
 
-def _tied(scores: FloatArray, offsets: IntArray) -> BoolArray:
+def tied_with_previous(scores: FloatArray, offsets: IntArray) -> BoolArray:
     """Return whether each ranked document has the same score as the one before it in its list."""
     tied = np.zeros(len(scores), dtype=np.bool_)
     tied[1:] = scores[1:] == scores[:-1]
@@ -172,7 +172,8 @@ def _cut(rankings: RankedGrades, depth: int) -> RankedGrades:
 #: How to score judged topics missing from the run: an error, left out (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
 
-_EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+#: The value of a query without relevant documents, by policy.
+EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -370,7 +371,7 @@ def evaluate(
         return result if by is None else replace(result, segments=segments_of(by, result.query_ids, judged))
     if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
-        scores = _check_scores(judged, scored)
+        scores = check_scores(judged, scored)
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
     else:
         ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
@@ -396,7 +397,7 @@ def _of_weighted_documents(
     refuse_other_measures(measures.values())
     if isinstance(scored, Run):
         raise DataError("documents of a run have no weights; give one score for each row of the queries, or a ranker")
-    scores, totals = _check_scores(judged, scored), relevant_totals(judged)
+    scores, totals = check_scores(judged, scored), relevant_totals(judged)
     rankings = judge_scores(with_weights_as_grades(judged), scores, rules.ties, None, depth, n_jobs)
     values = mean_over_relevant(measures, rankings.resolved(unjudged))
     return Evaluation(rules.name, judged.query_ids, values, totals)
@@ -445,7 +446,7 @@ def _deepest(depths: list[int | None]) -> int | None:
     return deepest if limit is None else limit if deepest is None else min(deepest, limit)
 
 
-def _check_scores(judged: Queries, scores: FloatArray) -> FloatArray:
+def check_scores(judged: Queries, scores: FloatArray) -> FloatArray:
     """Refuse scores that are not one number per row."""
     if scores.shape != (judged.n_documents,):
         raise DataError(
@@ -465,13 +466,13 @@ def _values(measure: Measure, rankings: RankedGrades, rules: Policy) -> FloatArr
     values = measure.values(rankings)
     if measure.name in rules.zero_if_short:
         values[np.diff(rankings.pool_offsets) < (measure.depth or 0)] = 0.0
-    values[~measure.defined(rankings)] = _EMPTY_VALUE[rules.empty]
+    values[~measure.defined(rankings)] = EMPTY_VALUE[rules.empty]
     return values
 
 
 @dataclass(frozen=True)
 class Unjudged:
-    """Number of unjudged documents among the first documents of a run.
+    """Number of unjudged documents among the first documents of a system.
 
     Args:
         k: Number of documents of each topic that were looked at.
@@ -489,8 +490,8 @@ class Unjudged:
         return self.documents / self.out_of if self.out_of else 0.0
 
 
-def count_unjudged(judged: Queries | Qrels, run: Run, k: int = 10) -> Unjudged:
-    """Count the documents without a judgement among the first k of each judged topic.
+def count_unjudged(judged: Queries | Qrels, scored: Scored, k: int = 10) -> Unjudged:
+    """Count the documents without a judgement among the first k of each judged topic, by a run or by scores of rows.
 
     >>> import numpy as np
     >>> run = Run(np.array(["1"]), np.array([0, 3]), np.array(["a", "b", "c"]), np.array([3.0, 2.0, 1.0]))
@@ -498,6 +499,10 @@ def count_unjudged(judged: Queries | Qrels, run: Run, k: int = 10) -> Unjudged:
     >>> count_unjudged(qrels, run, k=2)
     Unjudged(k=2, documents=1, out_of=2)
     """
+    if isinstance(judged, Queries) and not isinstance(scored, Run):
+        order, _ = rank_by(judged.to_grouped(scored), judged.query_offsets, depth=k)
+        return Unjudged(k, int(np.isnan(judged.to_grouped(judged.grades)[order]).sum()), len(order))
+    run = cast("Run", scored)
     qrels = as_qrels(judged) if isinstance(judged, Queries) else judged
     parts = zip(qrels.topics.tolist(), pairwise(qrels.offsets.tolist()), strict=True)
     has_grade, names = ~np.isnan(qrels.grades), qrels.document_ids

@@ -102,3 +102,25 @@ def test_missing_values_of_a_column_are_refused_or_filled(run, fails):
     said = fails("compare", "shop.csv", "bm25", "age", "--quiet", code=1)
     assert "column 'age' has no value; choose what it becomes: --missing nan, zero or min" in said
     assert run("compare", "shop.csv", "bm25", "age", "--missing", "zero").code == 0
+
+
+def test_missing_grades_are_counted_left_out_and_bounded(run, fails, folder):
+    """DCG@1 by hand: bm25 has grades 2 and none, clicks none and 1; an unjudged document may have grade 2, gain 3."""
+    (folder / "holes.csv").write_text(
+        "qid,grade,docid,bm25,clicks\na,2,x,3,1\na,,y,2,5\na,0,z,1,2\nb,1,u,1,4\nb,-1,v,3,0\nb,0,w,2,1\n"
+    )
+    done = run("compare", "holes.csv", "bm25", "clicks", "-m", "dcg@1", "--bounds", "--json").json
+    assert done["systems"]["bm25"]["unjudged"] == {"k": 10, "documents": 2, "out_of": 6}
+    (bounds,) = done["bounds"]
+    means = {row["system"]: (row["mean"], row["lowest"], row["highest"]) for row in bounds["means"]}
+    assert means == {"bm25": (1.5, 1.5, 3.0), "clicks": (0.5, 0.5, 2.0)}
+    (row,) = bounds["differences"]
+    assert (row["lowest"], row["highest"], row["could_flip"]) == (-2.5, 0.5, True)
+    shown = run("compare", "holes.csv", "bm25", "clicks", "-m", "dcg@1", "--bounds").out
+    assert "clicks - bm25  -1.0000  -2.5000  +0.5000  could flip\n" in shown
+    skipped = run("evaluate", "holes.csv", "bm25", "-m", "rr", "--unjudged", "skip").out
+    assert "rr       0.7500        2" in skipped  # w before u once v is gone
+    assert "unjudged, and left out: 33.3 % of the first 10 documents of bm25" in skipped
+    assert "-m dcg@10" in fails("evaluate", "holes.csv", "bm25", "-m", "ap", "--bounds", code=2)
+    words = ("evaluate", "holes.csv", "bm25", "-m", "dcg@1", "--bounds", "--unjudged", "skip")
+    assert "--unjudged skip leaves them out" in fails(*words, code=2)

@@ -13,7 +13,7 @@ from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.machine_grades import MachineGrades, powered_results
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
-from marginrank.cli.options.shared_options import By, IntervalsOption, Judged, Systems
+from marginrank.cli.options.shared_options import BoundsOption, By, IntervalsOption, Judged, Systems
 from marginrank.cli.output import Output
 from marginrank.cli.summary import unjudged_line
 from marginrank.cli.system_files import EvaluatedSystems, check_systems, columns_among, evaluate_systems, system_names
@@ -45,6 +45,7 @@ def command(
         ),
     ] = None,
     intervals: IntervalsOption = False,
+    bounds: BoundsOption = False,
     by: By = None,
     machine_grades: MachineGrades = None,
 ) -> None:
@@ -62,15 +63,20 @@ def command(
     if len(names) < 2:
         raise UsageError("a comparison needs two systems; give another one, or --baseline")
     judging.check(names, baseline)
+    if bounds:
+        judging.check_bounds()
     check_systems("compare", judged, systems)
     paths = dict(zip(names, systems, strict=True))
-    found = evaluate_systems(judged, paths, judging, reading, by)
+    found = evaluate_systems(judged, paths, judging, reading, by, baseline=baseline, bounds=bounds)
     compared = _compare(found.results, judging.spellings, baseline or found.baseline)
     parts = parts_of(found.results)
     within = intervals_of(parts, judging.spellings) if intervals else []
     sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged, judging.unjudged_rule)]
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
+    sections += [f"for all grades of unjudged documents\n{one}" for one in found.bounds.values()]
     record = _record(found, compared, parts, within)
+    if bounds:
+        record["bounds"] = [one.to_dict() for one in found.bounds.values()]
     if machine_grades is not None:
         reference = baseline or found.baseline
         record["powered"], text = powered_results(found.results, machine_grades, paths, judging, reading, reference)

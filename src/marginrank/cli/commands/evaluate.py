@@ -14,7 +14,7 @@ from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.machine_grades import MachineGrades, powered_results
 from marginrank.cli.options.evaluation_options import EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
-from marginrank.cli.options.shared_options import By, IntervalsOption, Judged, Systems, out_option
+from marginrank.cli.options.shared_options import BoundsOption, By, IntervalsOption, Judged, Systems, out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_outputs
 from marginrank.cli.ranking_files import check_fields
 from marginrank.cli.summary import unjudged_line
@@ -39,6 +39,7 @@ def command(
     judging: EvaluationOptions,
     per_query: Annotated[bool, typer.Option("--per-query", help="Print the values for each query.")] = False,
     intervals: IntervalsOption = False,
+    bounds: BoundsOption = False,
     by: By = None,
     machine_grades: MachineGrades = None,
     out: Annotated[
@@ -55,10 +56,12 @@ def command(
     names = system_names(systems, columns_among(systems))
     measures = judging.spellings
     judging.check(names, None)
+    if bounds:
+        judging.check_bounds()
     check_systems("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
     paths = dict(zip(names, systems, strict=True))
-    found = evaluate_systems(judged, paths, judging, reading, by)
+    found = evaluate_systems(judged, paths, judging, reading, by, bounds=bounds)
     results = found.results
     if per_query and out is not None:
         with atomic_output(out, force=force) as place:
@@ -68,10 +71,13 @@ def command(
     within = intervals_of(parts, measures) if intervals else []
     means = means_text(parts, measures, within)
     sections = [means + unjudged_line(found.unjudged, judging.unjudged_rule)]
+    sections += [f"for all grades of unjudged documents\n{one}" for one in found.bounds.values()]
     sections += [_per_query(results, measures)] if shown else []
     record = _record(parts, within, per_query=shown)
     for name, one in found.unjudged.items():
         record["systems"][name]["unjudged"] = asdict(one)
+    if bounds:
+        record["bounds"] = [one.to_dict() for one in found.bounds.values()]
     if machine_grades is not None:
         record["powered"], text = powered_results(results, machine_grades, paths, judging, reading)
         sections.append(text)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.shared_options import measure_names, policy_option, unjudged_option
 from marginrank.runtime.default_measures import DEFAULT_MEASURE, DEFAULT_MEASURES
+
+if TYPE_CHECKING:
+    from marginrank.measures import Measure
 
 #: The baseline where none is named.
 BASELINE: Final = "the first that is not a model"
@@ -64,6 +67,26 @@ class EvaluationOptions:
                 parse_measure(measure, rules.parameters)
         if baseline is not None and baseline not in names:
             raise UsageError(f"there is no system {baseline!r}; known: {', '.join(names)}")
+
+    def check_bounds(self) -> None:
+        """Refuse ``--bounds`` without an additive measure, or of lists without unjudged documents."""
+        if not self.additive:
+            raise UsageError("--bounds are for additive measures, such as -m dcg@10, -m p@10 or -m rbp; name one")
+        if self.unjudged_rule == "skip":
+            raise UsageError("--bounds are of lists with unjudged documents, and --unjudged skip leaves them out")
+
+    def _parsed(self) -> list[Measure]:
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.measures import parse_measure  # noqa: PLC0415
+
+        return [parse_measure(name, parse_policy(self.policy).parameters) for name in self.spellings]
+
+    @property
+    def additive(self) -> list[str]:
+        """The additive ones of the measures."""
+        from marginrank.evaluation.grade_bounds import is_additive  # noqa: PLC0415
+
+        return [name for name, one in zip(self.spellings, self._parsed(), strict=True) if is_additive(one)]
 
     def check_systems(self, systems: Mapping[str, object]) -> None:
         """Refuse options for runs where no system is one."""

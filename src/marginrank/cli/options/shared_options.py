@@ -70,6 +70,12 @@ IntervalsOption: TypeAlias = Annotated[
     bool, typer.Option("--intervals", help="Print bootstrap confidence intervals of the means.")
 ]
 
+#: Whether means have bounds over the grades of unjudged documents.
+BoundsOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--bounds", help="Print the lowest and highest means that grades of unjudged documents allow."),
+]
+
 #: What is judged.
 Systems: TypeAlias = Annotated[
     list[Path],
