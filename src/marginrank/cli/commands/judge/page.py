@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Final
@@ -100,6 +101,7 @@ def command(
             ]
             output.summary(record, facts(entries))
             if browser:
-                webbrowser.open(address)
+                # A browser in the terminal would wait for the page, and the page for it.
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
         server.serve(ready)
