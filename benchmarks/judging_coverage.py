@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of agreement and of prediction-powered means over simulated judgements.
+"""Coverage of the 95 % intervals of agreement, audits and prediction-powered means over simulated judgements.
 
 python benchmarks/judging_coverage.py [SIMULATIONS [SEED]]
 """
@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.judging import Judgements, agreement, powered_mean
+from marginrank.judging import Judgements, agreement, audit, powered_mean
 from marginrank.typing import FloatArray
 
 
@@ -58,6 +58,16 @@ def main() -> None:
             covered_by += [one.interval[0] <= true.value <= one.interval[1] for one, true in pairs]
         alpha, kappa = covered_by / simulations
         print(f"agreement, {queries} queries: coverage of alpha {alpha:.3f}, of kappa {kappa:.3f}")
+    values = grades(rng, 20_000)
+    expected = np.array([np.diff(values).mean(), (np.diff(values) == 0).mean(), (np.diff(values) > 0).mean()])
+    for queries in (30, 50, 100):
+        covered_by = np.zeros(3)
+        for _ in range(simulations):
+            one = audit(table(grades(rng, queries)), "b", resamples=1).everything
+            intervals = [one.over_rating.interval, one.equal.interval, one.higher.interval]
+            covered_by += [low <= true <= high for (low, high), true in zip(intervals, expected, strict=True)]
+        over, equal, higher = covered_by / simulations
+        print(f"audit, {queries} queries: coverage of over-rating {over:.3f}, equal {equal:.3f}, higher {higher:.3f}")
 
 
 if __name__ == "__main__":

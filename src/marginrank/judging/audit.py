@@ -94,6 +94,7 @@ def audit(
     segments: Mapping[str, str] | None = None,
     distance: Distance = "quadratic",
     confidence: float = 0.95,
+    resamples: int = 1999,
     random_state: int | None = 0,
 ) -> Audit:
     """Audit the grades of a machine against those of people, on the documents that both judged.
@@ -115,7 +116,8 @@ def audit(
         segments: The segment of each query, to break the results down by.
         distance: Distance of grades in kappa, as in `agreement`.
         confidence: Confidence level of the intervals.
-        random_state: Seed of the samples of `agreement`.
+        resamples: Number of samples of queries for the intervals of kappa.
+        random_state: Seed of these samples.
 
     Raises:
         DataError: There is no such rater, or it judged no document that people judged.
@@ -137,7 +139,9 @@ def audit(
     def of(name: str, among: BoolArray) -> Audited:
         return _audited(name, given[among], reference[among], query[among], confidence)
 
-    found = agreement(judgements, distance=distance, confidence=confidence, random_state=random_state).kappa
+    found = agreement(
+        judgements, distance=distance, confidence=confidence, resamples=resamples, random_state=random_state
+    ).kappa
     of_segment = _segments(judgements.query_ids[both], segments)
     return Audit(
         machine,
