@@ -320,19 +320,29 @@ class Trees:
         return size <= self.most_events and (size <= 10_000 or draw < self.draws)
 
 
+def trained(name: str, method: str, size: int, sizes: Sequence[int], draw: int, trees: Trees) -> bool:
+    """Return whether a method is trained with so many clicks: those that use none are trained once."""
+    if method in ("production", "grades (skyline)"):
+        return size == sizes[0]
+    if method in TREES:
+        return trees.train(size, draw)
+    return name != "mq2008" or method not in ALL_SHOWN
+
+
 def measure(name: str, draws: int, sizes: Sequence[int], trees: Trees, runs: Runs) -> dict[str, Any]:
     for draw in range(draws):
         case = COLLECTIONS[name][0](draw)
         for size in sizes:
-            logs = case.logs(size, draw, aggregate=not trees.train(size, draw))
-            for method in METHODS:
-                unchanged = method in ("production", "grades (skyline)") and size != sizes[0]
-                skipped = (method in TREES and not trees.train(size, draw)) or (
-                    name == "mq2008" and method in ALL_SHOWN
-                )
-                if not (skipped or unchanged):
-                    runs((name, method, size, draw), case, logs)
-    rows = {key[1:]: row for key, row in runs.finished.items() if key[0] == name and key[2] in sizes and key[3] < draws}
+            keys = [(name, method, size, draw) for method in METHODS if trained(name, method, size, sizes, draw, trees)]
+            if not runs.finished.keys() >= set(keys):
+                logs = case.logs(size, draw, aggregate=not trees.train(size, draw))
+                for key in keys:
+                    runs(key, case, logs)
+    rows = {
+        (method, size, draw): row
+        for (case_name, method, size, draw), row in runs.finished.items()
+        if case_name == name and size in sizes and draw < draws and trained(name, method, size, sizes, draw, trees)
+    }
     per_query: dict[str, dict[int, dict[int, FloatArray]]] = {}
     cpu: dict[str, dict[str, list[float]]] = {}
     for method in METHODS:
@@ -442,7 +452,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, help="draws of each collection (by default 3, and 5 folds)")
     parser.add_argument("--only", nargs="+", default=[*COLLECTIONS, "settings"], help="what to run")
     parser.add_argument("--most-events", type=int, default=100_000, help="clicks up to which trees are trained")
-    parser.add_argument("--tree-draws", type=int, default=2, help="draws that trees see more than 10,000 clicks of")
+    parser.add_argument("--tree-draws", type=int, default=1, help="draws that trees see more than 10,000 clicks of")
     parser.add_argument("--runs", type=Path, help="file of finished runs; by default beside the JSON file")
     parser.add_argument("--out", type=Path, default=OUT, help="JSON file to write, and the text file beside it")
     parser.add_argument("--table-only", action="store_true", help="write the table of the JSON that is there")

@@ -11,12 +11,21 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker, compare, evaluate, tune
-from marginrank.clicks import ClickLog, PositionUser, Propensities, evaluate_clicks, simulate_clicks
+from marginrank.clicks import (
+    ClickLog,
+    PositionUser,
+    Propensities,
+    document_weights,
+    evaluate_clicks,
+    exposure_weights,
+    simulate_clicks,
+)
 from marginrank.data.partitions import LocalPartitions, PartitionedQueries
 from marginrank.errors import DataError, ParameterError
 from marginrank.losses import Loss, PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.ranker import learn_profile
 from marginrank.training import empirical_risk
+from marginrank.typing import FloatArray
 
 CURVE = Propensities.power(1.0, depth=5)
 LOSSES: list[Loss] = [
@@ -47,21 +56,37 @@ def small_log(seed: int = 0, n_rows: int = 60, n_queries: int = 6) -> ClickLog:
     )
 
 
-def copied_rows(log: ClickLog) -> Queries:
+def weight_of_clicks(log: ClickLog) -> FloatArray:
+    """Return impressions of the query / examinations of the document for each row, by loops over the rows."""
+    out = np.zeros(len(log))
+    for row in range(len(log)):
+        examined, shown_at = 0.0, dict.fromkeys(range(1, 6), 0.0)
+        for other in range(len(log)):
+            if log.query[other] == log.query[row]:
+                shown_at[int(log.position[other])] += log.shown[other]
+                examined += (log.pair[other] == log.pair[row]) * log.shown[other] / log.position[other]
+        out[row] = max(shown_at.values()) / examined
+    return out
+
+
+def copied_rows(log: ClickLog, weight: FloatArray) -> Queries:
     """Return a query of its own for every click: the rows of all documents shown for its query, copied."""
     documents, parts, weights = log.documents, [], []
     for row in np.flatnonzero(log.clicks):
         start, stop = documents.offsets[log.query[row] : log.query[row] + 2]
         parts.append((documents.X[start:stop], (np.arange(start, stop) == log.pair[row]).astype(float)))
-        weights.append(log.clicks[row] * log.position[row])
+        weights.append(log.clicks[row] * weight[row])
     X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Queries.from_arrays(X, y, group=[len(grades) for _, grades in parts], query_weights=weights)
 
 
+@pytest.mark.parametrize("weights", ["exposure", "click"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_a_log_has_the_risk_of_copied_rows(loss: Loss) -> None:
+def test_a_log_has_the_risk_of_copied_rows(loss: Loss, weights: Any) -> None:
     log = small_log()
-    risk, copied = empirical_risk(log.to_queries(), loss), empirical_risk(copied_rows(log), loss)
+    weight = weight_of_clicks(log) if weights == "exposure" else log.position.astype(float)
+    risk = empirical_risk(log.to_queries(weights=weights), loss)
+    copied = empirical_risk(copied_rows(log, weight), loss)
     for theta in np.random.default_rng(1).normal(size=(5, 3)):
         value, gradient = risk(theta)
         expected, expected_gradient = copied(theta)
@@ -72,19 +97,22 @@ def test_a_log_has_the_risk_of_copied_rows(loss: Loss) -> None:
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.convex], ids=repr)
 def test_fit_on_a_log_reaches_the_optimum_of_copied_rows(loss: Loss) -> None:
     log = small_log(2)
-    ranker, copied = (Ranker(loss, C=5.0, scaling=None).fit(data) for data in (log, copied_rows(log)))
+    ranker, copied = (
+        Ranker(loss, C=5.0, scaling=None).fit(data) for data in (log, copied_rows(log, weight_of_clicks(log)))
+    )
     assert ranker.objective_ == pytest.approx(copied.objective_, abs=ranker.gap_ + copied.gap_ + 1e-9)
     assert ranker.gap_ <= 0.01 * ranker.objective_
 
 
 def by_cvxpy(log: ClickLog, C: float, example: Any) -> float:
-    """Minimise ½‖w‖² + C·Σ clicks/p·ξ / Σ clicks/p, where an example gives the terms that bound ξ."""
+    """Minimise ½‖w‖² + C·Σ clicks·weight·ξ / Σ clicks·weight, where an example gives the terms that bound ξ."""
     w, terms, total = cp.Variable(log.documents.n_features), [], 0.0
+    weight = weight_of_clicks(log)
     for row in np.flatnonzero(log.clicks):
         start, stop = log.documents.offsets[log.query[row] : log.query[row] + 2]
         if stop - start > 1:
             scores = log.documents.X[start:stop] @ w
-            value = float(log.clicks[row] * log.position[row])
+            value = float(log.clicks[row] * weight[row])
             terms.append(value * example(scores, int(log.pair[row] - start), int(stop - start)))
             total += value
     return float(cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * sum(terms) / total)).solve(solver=cp.CLARABEL))
@@ -125,8 +153,8 @@ def test_objective_and_certificate_hold_against_cvxpy(loss: Loss, example: Any) 
 def test_propensities_may_be_given_or_on_the_log() -> None:
     log = small_log()
     bare = replace(log, propensity=None)
-    given = bare.to_queries(CURVE)
-    np.testing.assert_allclose(given.document_weights, log.to_queries().document_weights)
+    np.testing.assert_allclose(bare.to_queries(CURVE).document_weights, log.to_queries().document_weights)
+    given = bare.to_queries(CURVE, weights="click")
     np.testing.assert_array_equal(bare.with_propensities(CURVE).propensity, log.propensity)
     expected = np.zeros(log.documents.n_documents)
     np.add.at(expected, log.pair, log.clicks * log.position)
@@ -175,11 +203,15 @@ def test_trust_bias_may_leave_fewer_clicks_than_none() -> None:
     trust = Propensities.of(CURVE.values, trust=(0.9, 0.3))
     with pytest.raises(DataError, match=r"corrected clicks, fewer than irrelevant documents have, .*negative='zero'"):
         log.to_queries(trust)
-    queries = log.to_queries(trust, negative="zero")
+    queries = log.to_queries(trust, weights="click", negative="zero")
     alpha, beta = CURVE.values * (0.9 - 0.3), CURVE.values * 0.3
     rows = (log.clicks - beta[log.position - 1] * log.shown) / alpha[log.position - 1]
     expected = np.maximum(np.bincount(log.pair, rows, log.documents.n_documents), 0.0)
     np.testing.assert_allclose(queries.document_weights, expected)
+    clicks = np.bincount(log.pair, log.clicks - beta[log.position - 1] * log.shown, log.documents.n_documents)
+    exposure = np.bincount(log.pair, alpha[log.position - 1] * log.shown, log.documents.n_documents)
+    pooled = np.maximum(clicks / exposure, 0.0) * log.impressions[log.documents.query_of_row]
+    np.testing.assert_allclose(log.to_queries(trust, negative="zero").document_weights, pooled)
     with pytest.raises(DataError, match=r"no propensity of rows; give it where the log is used"):
         log.with_propensities(trust)
 
@@ -280,7 +312,9 @@ def test_evaluate_is_the_self_normalised_estimate() -> None:
     log = small_log(5)
     scores = log.documents.X[:, 0]
     expected = evaluate_clicks(log, scores, "dcg@2", estimator="snips")
-    assert evaluate(log.to_queries(), scores, "dcg@2").mean["dcg@2"] == pytest.approx(expected.mean["snips dcg@2"])
+    assert evaluate(log.to_queries(weights="click"), scores, "dcg@2").mean["dcg@2"] == pytest.approx(
+        expected.mean["snips dcg@2"]
+    )
 
 
 def test_tune_chooses_by_the_estimate_from_clicks_on_held_out_queries() -> None:
@@ -312,3 +346,31 @@ def test_tune_stops_trees_by_clicks() -> None:
     selection = tune(Ranker("softmax", scorer="boosted"), log, folds=2, grid={"scorer__leaves": [4]})
     assert selection.criterion.startswith("dcg")
     assert evaluate(queries, selection.ranker, "ndcg@10").mean["ndcg@10"] > 0.7
+
+
+def test_early_stopping_takes_a_log() -> None:
+    log, _ = larger_log(6)
+    train, held_out = log.rows(log.query < 40), log.rows(log.query >= 40)
+    ranker = Ranker("ranksvm", C=10.0, patience=2).fit(train, validation=held_out)
+    plain = Ranker("ranksvm", C=10.0).fit(train)
+    queries = held_out.to_queries()
+    best, last = (evaluate(queries, each, "dcg@10").mean["dcg@10"] for each in (ranker, plain))
+    assert best >= last
+    assert ranker.score(held_out) == pytest.approx(best)
+
+
+def test_documents_that_only_some_rankers_show_are_weighted_without_bias() -> None:
+    rng = np.random.default_rng(0)
+    grades = np.array([1.0, 1.0, 1.0, 0.0])
+    queries = Queries.from_arrays(rng.normal(size=(4, 1)), grades, group=[4], document_ids=list("abcd"))
+    # Document a is shown by both rankers, b by the first only, c by the second only.
+    systems = {"first": np.array([4.0, 3, 1, 2]), "second": np.array([1.0, 0, 4, 3])}
+    settings: dict[str, Any] = {"depth": 3, "aggregate": True, "user": PositionUser(irrelevant=0.0)}
+    log = simulate_clicks(queries, systems, 40_000, **settings, shares=[0.75, 0.25], random_state=1)
+    curve = Propensities.power(1.0, depth=3)
+    relevance = exposure_weights(log, curve) / log.impressions[0]
+    np.testing.assert_allclose(relevance, grades, atol=0.03)
+    by_click = document_weights(log, curve) / log.impressions[0]
+    np.testing.assert_allclose(by_click, [1.0, 0.75, 0.25, 0.0], atol=0.03)
+    with pytest.raises(ParameterError, match="weights is 'both'; choose 'exposure' or 'click'"):
+        log.to_queries(curve, weights="both")  # type: ignore[arg-type]

@@ -11,8 +11,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from marginrank import DataError, Ranker, compare, evaluate, tune
+from marginrank import DataError, Queries, Ranker, compare, evaluate, tune
 from marginrank.data import write_binary, write_letor
+from marginrank.data.reader import write_queries
 from marginrank.distributed import DistributedQueries
 from tests.distributed.data import METHODS, judged, ranker
 
@@ -246,3 +247,22 @@ def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
     assert Counter(place.homes) == {"b": 6, "c": 3}
     kept = [now == then for now, then in zip(place.homes, before, strict=True) if then == "b"]
     assert sum(kept) >= 3
+
+
+def test_weighted_documents_are_trained_on_a_cluster(client, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    clicked = (X[:, 0] + rng.normal(size=120) > 1).astype(float)
+    queries = Queries.from_arrays(X, clicked, qid=np.arange(120) // 6, document_weights=rng.uniform(1, 9, 120))
+    here = Ranker("ranksvm", C=3.0).fit(queries)
+    for part, name in ((queries[:7], "a"), (queries[7:], "b")):
+        write_queries(tmp_path / f"{name}.parquet", part)
+    for there in (
+        DistributedQueries.from_queries(queries, 3, client),
+        DistributedQueries.from_files(str(tmp_path / "*.parquet"), client),
+    ):
+        ranker = Ranker("ranksvm", C=3.0).fit(there)
+        assert ranker.objective_ == pytest.approx(here.objective_, abs=here.gap_ + ranker.gap_ + 1e-9)
+        values = [evaluate(data, ranker.predict(data), "dcg@3").mean["dcg@3"] for data in (there, queries)]
+        assert values[0] == pytest.approx(values[1])
+        assert tune(Ranker("ranksvm"), there, Cs=[0.1, 1.0], folds=2).criterion == "dcg@10"

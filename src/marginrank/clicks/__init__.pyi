@@ -17,6 +17,7 @@ from .interleaving import sign_test_power as sign_test_power
 from .propensities import Propensities as Propensities
 from .propensities import corrected_clicks as corrected_clicks
 from .propensities import document_weights as document_weights
+from .propensities import exposure_weights as exposure_weights
 from .propensity_estimation import estimate_propensities as estimate_propensities
 from .simulation import CascadeUser as CascadeUser
 from .simulation import PositionUser as PositionUser

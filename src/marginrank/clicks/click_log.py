@@ -304,12 +304,16 @@ class ClickLog:
         return replace(self, propensity=propensities.at(self))
 
     def to_queries(
-        self, propensities: Propensities | None = None, *, negative: Literal["error", "zero"] = "error"
+        self,
+        propensities: Propensities | None = None,
+        *,
+        weights: Literal["exposure", "click"] = "exposure",
+        negative: Literal["error", "zero"] = "error",
     ) -> Queries:
         """Return the shown documents as queries to train on: each clicked one is relevant, by its corrected clicks.
 
-        A loss that is a sum over relevant documents then has an example for each clicked document, with the sum of
-        its clicks/p as weight, against the other documents shown for its query: Propensity SVM-rank of Joachims,
+        A loss that is a sum over relevant documents then has an example for each clicked document, with its clicks/p
+        as weight, against the other documents shown for its query: Propensity SVM-rank of Joachims,
         Swaminathan and Schnabel (WSDM 2017) for pairwise hinges. Documents that were never shown had no chance of a
         click and are left out. `Ranker.fit` and `tune` take the log itself if its rows have propensities.
 
@@ -320,28 +324,34 @@ class ClickLog:
 
         Args:
             propensities: By default those of the rows; ``Propensities.power(0.0, depth=log.depth)`` does not correct.
+            weights: ``exposure`` divides the clicks of a document by how often it was examined in all impressions of
+                its query, so that documents which only some rankers show count as much as others: see
+                `marginrank.clicks.exposure_weights`. ``click`` sums 1/p over clicks. With one ranking for each query
+                both are the same.
             negative: With trust bias, corrected clicks of a document may be negative, and weights may not: an error, or
                 ``zero``, which counts such documents as not clicked and biases the weights upwards.
         """
-        from marginrank.clicks.propensities import document_weights  # noqa: PLC0415
+        from marginrank.clicks.propensities import document_weights, exposure_weights  # noqa: PLC0415
 
+        if weights not in ("exposure", "click"):
+            raise ParameterError(Parameter("weights"), f" is {weights!r}; choose 'exposure' or 'click'")
         if negative not in ("error", "zero"):
             raise ParameterError(Parameter("negative"), f" is {negative!r}; choose 'error' or 'zero'")
         if not self.documents.n_features:
             raise DataError("the log has no features to train on; join them with log.with_features(table)")
-        weights = document_weights(self, propensities)
-        if negative == "error" and np.any(weights < 0):
-            at = int(np.argmax(weights < 0))
+        corrected = (exposure_weights if weights == "exposure" else document_weights)(self, propensities)
+        if negative == "error" and np.any(corrected < 0):
+            at = int(np.argmax(corrected < 0))
             raise DataError(
-                f"document {self.documents.document_names[at]} has {weights[at]:.3g} corrected clicks, fewer than "
+                f"document {self.documents.document_names[at]} has {corrected[at]:.3g} corrected clicks, fewer than "
                 "irrelevant documents have, and weights are not negative; count such documents as not clicked with ",
                 Parameter("negative", "zero"),
             )
-        if not np.any(weights > 0):
+        if not np.any(corrected > 0):
             raise DataError("the log has no clicks; there is nothing to learn from it")
-        weights = np.maximum(weights, 0.0)
+        corrected = np.maximum(corrected, 0.0)
         shown = np.bincount(self.pair, self.shown, self.documents.n_documents) > 0
-        queries = replace(self.documents, judgements=(weights > 0).astype(np.float64), document_weights=weights)
+        queries = replace(self.documents, judgements=(corrected > 0).astype(np.float64), document_weights=corrected)
         return queries if shown.all() else take_documents(queries, np.flatnonzero(shown))
 
     def _with_row_features(self, features: npt.ArrayLike, names: Sequence[str] | None, missing: Missing) -> ClickLog:

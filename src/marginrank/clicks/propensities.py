@@ -94,12 +94,20 @@ class Propensities:
         >>> Propensities.power(1.0, 2).corrected(log).tolist()
         [1.0, 2.0]
         """
+        clicks, scale = self.evidence(log)
+        return clicks / scale
+
+    def evidence(self, log: ClickLog) -> tuple[FloatArray, FloatArray]:
+        """Return clicks, without those that trust makes, and what one impression is expected to have if relevant.
+
+        They are clicks and p or, with trust bias, clicks − β shown and α.
+        """
         if self.trust is None:
-            return np.asarray(log.clicks / self.at(log))
+            return log.clicks, self.at(log)
         self._check_depth(log)
         at = log.position - 1
         alpha, beta = self.used * (self.trust[0] - self.trust[1]), self.used * self.trust[1]
-        return np.asarray((log.clicks - beta[at] * log.shown) / alpha[at])
+        return np.asarray(log.clicks - beta[at] * log.shown), np.asarray(alpha[at])
 
     def at(self, log: ClickLog) -> FloatArray:
         """Return the propensity of each row of a log, after clipping; refuse trust bias, which is not one number."""
@@ -183,17 +191,42 @@ class Propensities:
 
 def corrected_clicks(log: ClickLog, propensities: Propensities | None = None) -> FloatArray:
     """Return the corrected clicks of each row, by given propensities or those of the log."""
+    clicks, scale = _evidence(log, propensities)
+    return clicks / scale
+
+
+def _evidence(log: ClickLog, propensities: Propensities | None) -> tuple[FloatArray, FloatArray]:
     if propensities is not None:
-        return propensities.corrected(log)
+        return propensities.evidence(log)
     if log.propensity is None:
         raise DataError(
             "the log has no propensities; estimate them with estimate_propensities(log), or give "
             "them: log.with_propensities(Propensities.power(1.0, depth=log.depth))"
         )
-    return np.asarray(log.clicks / log.propensity)
+    return log.clicks, log.propensity
 
 
 def document_weights(log: ClickLog, propensities: Propensities | None = None) -> FloatArray:
     """Return the corrected clicks of each row of ``log.documents``: what a click log says of their relevance."""
     weights = np.bincount(log.pair, corrected_clicks(log, propensities), log.documents.n_documents)
     return weights.astype(np.float64)
+
+
+def exposure_weights(log: ClickLog, propensities: Propensities | None = None) -> FloatArray:
+    """Return the corrected clicks of each document as if it had been shown in all impressions of its query.
+
+    w = impressions of the query · Σ clicks / Σ shown·p, with the sums over all positions of the document. Given what
+    was shown, its expectation is the relevance times the impressions, also for documents that only some rankers show,
+    which Σ clicks/p counts too little: the policy-aware estimate of Oosterhuis and de Rijke (SIGIR 2020), with the
+    impressions of the log in place of the policy. For one ranking per query both are the same.
+
+    >>> log = ClickLog.from_arrays([1, 1, 1], ["x", "y", "x"], [1, 2, 1], [0, 1, 1])      # y was shown in one of two
+    >>> curve = Propensities.power(1.0, 2)
+    >>> exposure_weights(log, curve).tolist(), document_weights(log, curve).tolist()
+    ([1.0, 4.0], [1.0, 2.0])
+    """
+    clicks, scale = _evidence(log, propensities)
+    n = log.documents.n_documents
+    total, exposure = (np.bincount(log.pair, values, n) for values in (clicks, log.shown * scale))
+    rate = np.divide(total, exposure, out=np.zeros(n), where=exposure > 0)
+    return np.asarray(rate * log.impressions[log.documents.query_of_row])
