@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -17,6 +19,7 @@ from marginrank.clicks import (
 )
 from marginrank.clicks.propensity_estimation import all_pairs, log_interval, maximise_likelihood
 from marginrank.errors import ParameterError
+from marginrank.runtime.text import plain
 
 
 def judged(n_queries=40, n_documents=12, seed=0):
@@ -157,13 +160,16 @@ def test_many_queries_are_resampled_in_groups(method, monkeypatch):
     assert not np.array_equal(*widths)
 
 
-def test_a_single_query_has_no_interval():
+def test_a_single_query_has_no_interval(tmp_path):
     queries = judged(1)
     rankers = {"a": queries.feature(0), "b": queries.feature(1)}
     log = simulate_clicks(queries, rankers, 5000, depth=2, aggregate=True)
-    low, high = estimate_propensities(log).interval
-    assert low.tolist() == [1, 0]
-    assert high.tolist() == [1, np.inf]
+    curve = estimate_propensities(log)
+    curve.plot(tmp_path / "curve.png")
+    (tmp_path / "curve.json").write_text(json.dumps(plain(curve.to_dict())))
+    for low, high in (curve.interval, Propensities.read(tmp_path / "curve.json").interval):
+        assert low.tolist() == [1, 0]
+        assert high.tolist() == [1, np.inf]
 
 
 def test_events_and_their_sums_give_the_same():

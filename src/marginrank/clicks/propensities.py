@@ -161,7 +161,7 @@ class Propensities:
                 values,
                 float(content.get("clip", 0.0)),
                 None if trust is None else (np.asarray(trust[0]), np.asarray(trust[1])),
-                None if interval is None else (interval[0], interval[1]),
+                None if interval is None else (interval[0], np.nan_to_num(interval[1], nan=np.inf)),  # JSON has null
                 str(content.get("assumes", "given")),
             )
         except DataError as error:
