@@ -12,7 +12,7 @@ from marginrank import DataError, Queries, Ranker, compare, evaluate
 from marginrank.data import Qrels, Run
 from marginrank.evaluation.comparison import mean_interval
 from marginrank.reporting import report_builder as gathering
-from marginrank.reporting.report_builder import gather_facts
+from marginrank.reporting.report_builder import gather_facts, write_report
 from marginrank.runtime.text import plain
 from marginrank.solvers import Auto
 
@@ -174,3 +174,26 @@ def test_nothing_is_reported_where_no_query_counts():
     with pytest.raises(DataError, match="leaves every query out of ap"):
         gather_facts(queries, {"a": [0.0, 1.0]}, ["ap"])
     assert gather_facts(queries, {"a": [0.0, 1.0]}, ["ap"], policy="letor4").means[0].mean == 0.0
+
+
+def test_missing_judgements_have_shares_and_bounds(tmp_path):
+    """P@1 by hand: the second query of a begins with an unjudged document, and both of b with judged ones."""
+    queries = Queries.from_arrays(np.zeros((4, 1)), [1, 0, np.nan, 1], qid=[1, 1, 2, 2])
+    systems = {"b": [2.0, 1.0, 1.0, 2.0], "a": [2.0, 1.0, 2.0, 1.0]}
+    facts = write_report(tmp_path / "page.html", queries, systems, ["p@1", "ap"], k=1)
+    assert {name: (one.documents, one.out_of) for name, one in facts.unjudged.items()} == {"b": (0, 2), "a": (1, 2)}
+    assert facts.bounds is not None
+    assert [tuple(one) for one in facts.bounds.means] == [("b", 1.0, 1.0, 1.0), ("a", 0.5, 0.5, 1.0)]
+    assert [tuple(one) for one in facts.bounds.differences] == [("a", "b", -0.5, -0.5, 0.0)]
+    page = (tmp_path / "page.html").read_text()
+    assert "Missing judgements" in page
+    assert "cannot flip" in page
+    assert facts.to_dict()["bounds"]["unjudged"] == 1
+    skipped = write_report(tmp_path / "skipped.html", queries, systems, ["ndcg@2"], unjudged="skip")
+    assert skipped.bounds is None
+    judged = Queries.from_arrays(np.zeros((4, 1)), [1, 0, 0, 1], qid=[1, 1, 2, 2])
+    write_report(tmp_path / "judged.html", judged, systems, ["ndcg@2"])
+    assert "Missing judgements" not in (tmp_path / "judged.html").read_text()
+    default = write_report(tmp_path / "page.html", queries, systems, ["ndcg@2"], k=2)
+    assert default.bounds is not None
+    assert default.bounds.measure == "dcg@2"

@@ -28,6 +28,7 @@ from marginrank.reporting.html_elements import (
     table,
     whole_page,
 )
+from marginrank.reporting.missing_section import missing_parts
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
 from marginrank.reporting.raters_section import raters_parts
@@ -56,6 +57,7 @@ def render(facts: ReportFacts) -> str:
         "cutoffs": ("NDCG by cutoff", _curve(facts)),
         "queries": ("Queries", queries_parts(facts)),
         "models": ("Models", model_parts(facts)),
+        "missing": ("Missing judgements", missing_parts(facts)),
         "raters": ("Raters", raters_parts(facts)),
         "data": ("Data", _data(facts)),
     }
@@ -285,6 +287,8 @@ def _data(facts: ReportFacts) -> list[str]:
         ("documents", f"{profile['documents']:,}"),
         ("documents per query", per_query),
     ]
+    if profile["unjudged"]:
+        entries[2:2] = [("unjudged", f"{profile['unjudged']:,} documents")]
     if "features" in profile:
         entries[1:1] = [
             ("with a single grade", f"{profile['queries_of_one_grade']:,} queries, where all rankings are equally good")

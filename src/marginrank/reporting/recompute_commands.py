@@ -48,6 +48,7 @@ class Commands:
         unjudged: What becomes of documents without a judgement.
         k: How many documents of a query are shown, and the last cutoff of the curves.
         baseline: The system that the others are compared with.
+        bounded: The measure whose bounds over missing grades are shown, if there are any.
     """
 
     sources: Sources
@@ -58,6 +59,7 @@ class Commands:
     unjudged: str = "irrelevant"
     k: int = 10
     baseline: str | None = None
+    bounded: str | None = None
 
     def means(self) -> str:
         """Return the command for means and their intervals."""
@@ -81,6 +83,12 @@ class Commands:
     def queries(self) -> str:
         """Return the command for the values of each query."""
         return self._judge("evaluate", self.measures[:1], "--per-query")
+
+    def bounds(self) -> str:
+        """Return the command for the lowest and highest means that missing grades allow."""
+        if len(self.sources.systems) == 1:
+            return self._judge("evaluate", (self.bounded or "",), "--bounds")
+        return self._judge("compare", (self.bounded or "",), "--baseline", self.baseline or "", "--bounds")
 
     def raters(self) -> str:
         """Return the command for the agreement of raters."""
@@ -110,6 +118,7 @@ class Commands:
         names = ["means", "curve", "queries", "data", *(["comparisons"] if len(self.sources.systems) > 1 else [])]
         names += ["segments"] if self.sources.by else []
         names += ["raters"] if self.sources.raters else []
+        names += ["bounds"] if self.bounded else []
         return {name: getattr(self, name)() for name in names}
 
     def _judge(self, command: str, measures: tuple[str, ...], *more: str) -> str:

@@ -18,7 +18,8 @@ from marginrank.data.text_arrays import as_text
 from marginrank.data.unjudged import UnjudgedRule
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Summary, summarize
-from marginrank.evaluation.evaluation import Evaluation, MissingTopics, evaluate
+from marginrank.evaluation.evaluation import Evaluation, MissingTopics, count_unjudged, evaluate
+from marginrank.evaluation.grade_bounds import GradeBounds, grade_bounds, is_additive
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.segments import By
 from marginrank.evaluation.systems import (
@@ -36,6 +37,7 @@ from marginrank.evaluation.systems import (
 from marginrank.judging.agreement import RaterAgreement, agreement
 from marginrank.judging.judgements import Judgements
 from marginrank.judging.raters import RaterReport, describe_raters
+from marginrank.measures import parse_measure
 from marginrank.ranker.ranker import Ranker
 from marginrank.reporting.explanation import (
     Explanation,
@@ -119,6 +121,10 @@ def gather_facts(
     summary = _summary(results, settings)
     several = len(results) > 1
     texts = _texts(judged, query_text)
+    unjudged_first = {name: count_unjudged(judged, one, k) for name, one in scored.items()}
+    bounds = (
+        _bounds(judged, scored, settings, policy) if any(one.documents for one in unjudged_first.values()) else None
+    )
     return ReportFacts(
         title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
         data="judged queries" if sources is None else sources.judged,
@@ -136,8 +142,30 @@ def gather_facts(
         contests=_contests(judged, systems, scored, results, settings, texts),
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
-        commands=None if sources is None else _commands(sources, settings),
+        commands=None if sources is None else _commands(sources, settings, bounds),
+        unjudged=unjudged_first,
+        bounds=bounds,
         raters=None if raters is None else _raters(raters),
+    )
+
+
+def _bounds(
+    judged: Queries | Qrels, scored: Mapping[str, Scored], settings: Settings, policy: str | Policy
+) -> GradeBounds | None:
+    """Return what means could be whatever the unjudged documents are, by the first additive measure or by DCG@k."""
+    rules = parse_policy(policy)
+    weighted = isinstance(judged, Queries) and judged.has_document_weights
+    if settings.unjudged == "skip" or settings.missing_topics == "skip" or weighted or rules.ties == "worst":
+        return None
+    additive = (name for name in settings.measures if is_additive(parse_measure(name, rules.parameters)))
+    return grade_bounds(
+        judged,
+        scored,
+        next(additive, f"dcg@{settings.k}"),
+        baseline=settings.baseline,
+        policy=policy,
+        depth=settings.depth,
+        missing_topics=settings.missing_topics,
     )
 
 
@@ -179,7 +207,7 @@ def _settings(
     )
 
 
-def _commands(sources: Sources, settings: Settings) -> Commands:
+def _commands(sources: Sources, settings: Settings, bounds: GradeBounds | None) -> Commands:
     return Commands(
         sources,
         settings.measures,
@@ -189,6 +217,7 @@ def _commands(sources: Sources, settings: Settings) -> Commands:
         settings.unjudged,
         settings.k,
         settings.baseline,
+        None if bounds is None else bounds.measure,
     )
 
 

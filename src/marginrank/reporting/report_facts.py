@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from marginrank.data.unjudged import UnjudgedRule
 from marginrank.evaluation.comparison import Comparison
-from marginrank.evaluation.evaluation import MissingTopics
+from marginrank.evaluation.evaluation import MissingTopics, Unjudged
+from marginrank.evaluation.grade_bounds import GradeBounds
 from marginrank.judging.agreement import RaterAgreement
 from marginrank.judging.raters import RaterReport
 from marginrank.reporting.explanation import Explanation
@@ -201,6 +202,10 @@ class ReportFacts:
     models: tuple[ModelFacts, ...]
     profile: Mapping[str, Any]
     commands: Commands | None
+    #: By system, the unjudged documents among the first of each query.
+    unjudged: Mapping[str, Unjudged] = field(default_factory=dict)
+    #: What means could be whatever the unjudged documents are; None if all are judged, or they are left out.
+    bounds: GradeBounds | None = None
     #: Agreement, None if no two raters have a document in common, and what each rater is like; None without raters.
     raters: tuple[RaterAgreement | None, RaterReport] | None = None
 
@@ -214,6 +219,7 @@ class ReportFacts:
         record = asdict(self)
         record["comparisons"] = {measure: comparison.to_dicts() for measure, comparison in self.comparisons.items()}
         record["commands"] = None if self.commands is None else self.commands.to_dict()
+        record["bounds"] = None if self.bounds is None else self.bounds.to_dict()
         record["raters"] = None
         if self.raters is not None:
             agreement, report = self.raters
