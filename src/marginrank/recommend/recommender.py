@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, Unpack, cast
@@ -21,6 +21,7 @@ from marginrank.evaluation.systems import best_first
 from marginrank.evaluation.topics import Diversifier, Topics, topic_weights
 from marginrank.losses.base import Loss
 from marginrank.losses.squared_error import SquaredDifferences
+from marginrank.losses.threshold_hinge import ThresholdHinge
 from marginrank.measures.base import parse_mix
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import gains_of
@@ -39,20 +40,24 @@ from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.typing import FloatArray
 
+#: Losses that only recommenders have a name for: that of maximum-margin matrix factorisation.
+_LOSSES: Final[Mapping[str, Loss]] = {"mmmf": ThresholdHinge()}
+
 
 def loss_to_train(measure: str, requested: str | Loss | None, values: FloatArray) -> Loss:
     """Return the requested loss, or the default for the measure.
 
     Args:
         measure: The measure, or mix of measures.
-        requested: A convex loss, or a preset that has one; None for what follows from the measure.
+        requested: A convex loss, a preset that has one, or ``mmmf``; None for what follows from the measure.
         values: The ratings, whose gains the default loss takes as its unit.
 
     >>> loss_to_train("ndcg@10(gain=linear)", None, np.array([1.0, 2.0, 3.0, 2.0]))
     SquaredDifferences(unit=0.707107)
     """
     if requested is not None:
-        loss = parse_method(requested).loss
+        loss = _LOSSES.get(requested) if isinstance(requested, str) else None
+        loss = loss or parse_method(requested).loss
         if loss is None or not loss.convex:
             raise ValueError(f"loss is {requested!r}, which is no convex loss; see docs/recommend for those that are")
         return loss
@@ -97,8 +102,9 @@ class Recommender(FactorAttributes, BaseEstimator):
 
     Args:
         measure: The measure, or mix of measures, to train for and to be judged by.
-        loss: Train this convex `Loss`, or preset such as ``dorm-ndcg``, instead of the one that follows from the
-            measure: `SquaredDifferences` of the gains of a measure with gains, the structured hinge of any other.
+        loss: Train this convex `Loss`, preset such as ``dorm-ndcg``, or ``mmmf`` for the `ThresholdHinge` of
+            maximum-margin matrix factorisation, instead of the one that follows from the measure: `SquaredDifferences`
+            of the gains of a measure with gains, the structured hinge of any other.
         factors: Number of factors of each user and item.
         C: Weight of the loss, for each rating of a user.
         item_bias: Whether items have biases, or the length of the constant column that they are weights of: the larger,

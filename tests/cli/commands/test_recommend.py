@@ -12,6 +12,7 @@ import pytest
 
 from marginrank import Recommender
 from marginrank.evaluation import Diversify
+from marginrank.losses import ThresholdHinge
 from marginrank.recommend import item_coverage, read_ratings
 
 TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "0.5")
@@ -192,3 +193,15 @@ def test_topics_of_items_are_limited(run, fails, trained, folder):
     assert "--topics goes with recommend; leave it out" in fails(
         "recommend", "evaluate", "films.safetensors", "ratings.csv", "--topics", "topics.csv", code=2
     )
+
+
+def test_maximum_margin_matrix_factorisation(run, fails):
+    words = ("--preset", "mmmf", "--no-item-bias", "--no-popularity", "--history", "0", "--factors", "2")
+    assert run("recommend", "train", "ratings.csv", "-o", "mmmf.safetensors", *words, "-C", "0.5").code == 0
+    ratings, trained = read_ratings("ratings.csv"), Recommender.load("mmmf.safetensors")
+    again = Recommender(loss=ThresholdHinge(), factors=2, C=0.5, item_bias=False, popularity=False, history=0)
+    pairs = trained.user_ids_[:12], trained.item_ids_
+    assert np.array_equal(trained.predict(pairs), again.fit(ratings).predict(pairs))
+    assert np.abs(trained.predict(pairs)).max() > 0.1
+    message = fails("recommend", "recommend", "mmmf.safetensors", "--no-item-bias", code=2)
+    assert "--no-item-bias goes with train; leave it out" in message

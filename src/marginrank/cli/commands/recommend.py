@@ -88,12 +88,16 @@ class RecommenderOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Train with the loss of this preset instead of that of the measure.",
+            help="Train with the loss of this preset, or mmmf, instead of that of the measure.",
             autocompletion=preset_names,
         ),
     ] = None
     factors: Annotated[int, typer.Option(min=1, help="Number of factors per user and item.")] = 16
     C: Annotated[float, typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12")] = 1 / 12
+    item_bias: Annotated[bool, typer.Option("--item-bias/--no-item-bias", help="Learn a bias of each item.")] = True
+    popularity: Annotated[
+        bool, typer.Option("--popularity/--no-popularity", help="Use how many users rated an item.")
+    ] = True
     history: Annotated[int, typer.Option(min=0, help="Number of fixed columns computed from who rated what.")] = 8
     negatives: Annotated[
         str | None,
@@ -111,7 +115,8 @@ class RecommenderOptions:
     def given(self) -> list[str]:
         """The options that are not the default ones, apart from the measure."""
         changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default and one.name != "measure"]
-        return ["-C" if name == "C" else f"--{name.replace('_', '-')}" for name in changed]
+        spelled = {"C": "-C", "item_bias": "--no-item-bias", "popularity": "--no-popularity"}
+        return [spelled.get(name, f"--{name.replace('_', '-')}") for name in changed]
 
     def recommender(self) -> Recommender:
         """Return the recommender to train."""
@@ -129,6 +134,8 @@ class RecommenderOptions:
             loss=self.preset,
             factors=self.factors,
             C=self.C,
+            item_bias=self.item_bias,
+            popularity=self.popularity,
             history=self.history,
             negatives=negatives,
             shift=self.shift,
