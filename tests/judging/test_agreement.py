@@ -82,6 +82,14 @@ def test_intervals_contain_the_value_and_narrow_with_more_queries():
     assert agreement(table(few[:3]), resamples=99).alpha.interval == (-np.inf, np.inf)
 
 
+def test_few_queries_without_disagreement_prove_little():
+    # 0.05 ** (1 / 2): the share of queries in which raters may agree as by chance, with two queries that show none
+    twice = table(np.repeat([[0.0], [1.0], [2.0]], 2, axis=1).repeat(2, axis=0))
+    assert agreement(twice).alpha.interval == pytest.approx((0.05**0.5, 1.0))
+    many = table(np.tile([[0.0], [1.0], [2.0]], (100, 2)))
+    assert agreement(many).kappa["r0", "r1"].interval == pytest.approx((0.05**0.01, 1.0))
+
+
 def test_documents_in_common_are_needed():
     with pytest.raises(DataError, match="no document was judged by two raters"):
         agreement(Judgements.of(["q", "q"], ["a", "b"], ["x", "y"], [1, 0]))

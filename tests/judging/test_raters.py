@@ -133,3 +133,5 @@ def test_reports_show_raters_flags_and_queries():
     assert "most disagreement" in text
     record = describe_raters(Judgements.from_frame(frame_of(grades))).to_dict()
     assert record["flags"][0]["message"] == "r0 gave all 200 documents the same grade"
+    alone = Judgements.of(["q", "q"], ["a", "b"], ["x", "y"], [1, 2])
+    assert str(describe_raters(alone)).splitlines()[1].split() == ["x", "1", "1.00", "0.00", "-", "-", "-"]

@@ -176,7 +176,9 @@ def _estimate(
     e = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
     spread = float(np.sum(e**2))
     if spread == 0 or not len(drawn):
-        return value, (value, value)
+        # Samples of queries without disagreement have none either. As many queries show that raters agree no better
+        # than by chance in at most a share p of them, where (1 - p)^n leaves the error.
+        return value, ((1 - confidence) ** (1 / n) if value == 1 else value, value)
     acceleration = float(np.sum(e**3)) / (6 * spread**1.5)
     below = (np.mean(drawn < value) + np.mean(drawn <= value)) / 2
     bias = scipy.special.ndtri(np.clip(below, 1 / (2 * len(drawn)), 1 - 1 / (2 * len(drawn))))

@@ -134,7 +134,7 @@ class NextJudgements:
                 one.other,
                 f"{one.difference:+.4f}",
                 f"[{one.lowest:+.4f}, {one.highest:+.4f}]",
-                "for certain" if one.final else f"{100 * one.probability:.1f} %",
+                "for certain" if one.final else _percent(one.probability),
             ]
             for one in self.verdicts
         ]
@@ -169,6 +169,15 @@ class NextJudgements:
     def write(self, path: str | Path) -> None:
         """Write the documents as a CSV file with the columns query_id, document_id and leverage."""
         write_documents(path, self.documents)
+
+
+def _percent(probability: float) -> str:
+    """Write a probability, never as certainty.
+
+    >>> _percent(0.9512), _percent(0.99999)
+    ('95.1 %', '> 99.9 %')
+    """
+    return "> 99.9 %" if probability > 0.999 else f"{100 * probability:.1f} %"
 
 
 def write_documents(path: str | Path, documents: Sequence[NextDocument]) -> None:

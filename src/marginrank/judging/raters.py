@@ -87,9 +87,12 @@ class RaterReport:
                 f"{one.grades:,}",
                 f"{one.mean:.2f}",
                 f"{one.deviation:.2f}",
-                f"{one.bias.value:+.2f}",
-                "[{:+.2f}, {:+.2f}]".format(*one.bias.interval),
-                f"{one.spread:.2f}",
+                *(
+                    [f"{one.bias.value:+.2f}", "[{:+.2f}, {:+.2f}]".format(*one.bias.interval)]
+                    if one.bias.documents
+                    else ["-", "-"]
+                ),
+                "-" if np.isnan(one.spread) else f"{one.spread:.2f}",
             ]
             for one in self.raters
         ]
