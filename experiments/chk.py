@@ -69,7 +69,7 @@ def ranker(method: str) -> Ranker:
     'tight'
     """
     if method in ("McRank", "RankSVM"):
-        return rankers.ranker(method.lower(), tol=1e-4)
+        return rankers.ranker(method.lower())
     bound: Bound = "tight" if method.endswith(" tight") else "hinge"
     return rankers.ranker(LOSSES[method.removesuffix(" tight")], bound=bound)
 

@@ -67,7 +67,7 @@ def few_relevant(queries: Queries, most: int) -> Queries:
 def _path(data: Path, *, name: str, cleaning: str, method: str, Cs: Sequence[float], most: int | None) -> Any:
     """Health of one loss for every C, trained on all queries."""
     queries = Queries.concatenate(prepared(data, name, cleaning, most))
-    models = ranker(LOSSES[method], bound="hinge", tol=1e-4).fit_path(queries, Cs=Cs)
+    models = ranker(LOSSES[method], bound="hinge").fit_path(queries, Cs=Cs)
     return {"C": list(Cs), **_healths([model.health_ for model in models])}
 
 
@@ -94,7 +94,7 @@ def _few(data: Path, *, name: str, methods: Sequence[str], C: float, most: int |
 def _why(data: Path, *, name: str, cleaning: str, methods: Sequence[str], most: int | None) -> dict[str, list[float]]:
     """Slope of the risk at w = 0 towards a RankSVM, and the share of queries whose slack rises that way."""
     queries = Queries.concatenate(prepared(data, name, cleaning, most))
-    direction = ranker("ranksvm-squared", C=100.0, tol=1e-4).fit(queries).coef_
+    direction = ranker("ranksvm-squared", C=100.0).fit(queries).coef_
     scores = np.asarray(queries.X @ (direction / np.linalg.norm(direction)))
     slopes_at_zero = {}
     for method in methods:

@@ -53,7 +53,7 @@ def ndcg_loss(k: int = 10, shape: str = "truncated") -> StructuredLoss:
 
 def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS) -> Ranker:
     """Train w0 of §5.3, a regression on the grades."""
-    return choose(ranker("regression", tol=1e-4), data, Cs=Cs, criterion=criterion).ranker
+    return choose(ranker("regression"), data, Cs=Cs, criterion=criterion).ranker
 
 
 def tight(start: Ranker, k: int = 10, shape: str = "truncated") -> Ranker:

@@ -25,7 +25,7 @@ from experiments.cls import (
 )
 from experiments.cls_collapse_report import LENGTHS, MAPS, report
 from experiments.letor import FOLDS, Fold, choose, values
-from experiments.rankers import ranker
+from experiments.rankers import TOLERANCE, ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
 from marginrank.scorers.linear.scorer import PreparedLinear
@@ -43,7 +43,7 @@ def _path(data: Path, *, name: str, shape: str, number: int, most: int | None, C
     risk = RankingRisk(PreparedLinear(scaled_fold(data, name, number, most).train), loss, n_jobs=1)
     at_zero, _ = risk(np.zeros(risk.n_parameters))
     with threadpool_limits(1, "blas"):
-        path = Bundle(tol=1e-4).path(risk, Cs)
+        path = Bundle(tol=TOLERANCE).path(risk, Cs)
     return {
         "Cs": Cs,
         "objective": rounded([one.primal / (one.C * at_zero) for one in path]),
@@ -103,7 +103,7 @@ def _figure(data: Path, *, name: str, number: int, most: int | None, Cs: Sequenc
 
 
 def _ranksvm_scores(data: Fold, Cs: Sequence[float]) -> FloatArray:
-    return choose(ranker("ranksvm", tol=1e-4), data, Cs=Cs, criterion="ndcg@10").ranker.predict(data.train)
+    return choose(ranker("ranksvm"), data, Cs=Cs, criterion="ndcg@10").ranker.predict(data.train)
 
 
 def _test(data: Path, *, name: str, number: int, most: int | None, Cs: Sequence[float], bound: str) -> dict[str, Any]:

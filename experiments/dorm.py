@@ -101,7 +101,7 @@ def ratio_at_zero(ranker: Ranker) -> float | None:
     return None if ranker.health_ is None else round(ranker.health_.objective_ratio, 6)
 
 
-def untrained(results: Mapping[str, Any], name: str, methods: Iterable[str]) -> list[str]:
+def methods_at_zero(results: Mapping[str, Any], name: str, methods: Iterable[str]) -> list[str]:
     """Return the methods that stayed at w = 0 in most folds: results named ``NAME/METHOD/fold N`` with a ``ratio``."""
     ratios = {
         method: [results[key].get("ratio") for fold in FOLDS if (key := f"{name}/{method}/fold {fold}") in results]

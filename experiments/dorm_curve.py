@@ -18,11 +18,11 @@ from experiments.dorm import (
     best,
     curves,
     judged,
+    methods_at_zero,
     paths,
     ratio_at_zero,
     settings,
     share_labels,
-    untrained,
 )
 from experiments.rankers import ranker
 from marginrank.ranker.ranker import Ranker
@@ -93,7 +93,7 @@ def _claims(results: Mapping[str, Any], name: str, method: str) -> list[Finding]
         ("all", "DORM has a higher NDCG@10 than all others, with all training queries"),
     ):
         mine = letor.pooled(results, f"{name}/{method}", share)
-        at_zero = untrained(results, name, [method, *others])
+        at_zero = methods_at_zero(results, name, [method, *others])
         verdict, evidence = advantage({method: mine, **others}, method, at_zero)
         findings.append(Finding(f"{claim}; {method} on {title}.", source, verdict, evidence, claim))
     return findings

@@ -19,11 +19,11 @@ from experiments.dorm import (
     best,
     curves,
     judged,
+    methods_at_zero,
     paths,
     ratio_at_zero,
     settings,
     share_labels,
-    untrained,
 )
 from experiments.rankers import ranker
 from marginrank.losses.base import Bound, Loss
@@ -104,7 +104,7 @@ def _claim(
     results: Mapping[str, Any], name: str, measure: str, method: str, others: Sequence[str], claim: str, source: str
 ) -> Finding:
     values = {method: letor.pooled(results, f"{name}/{method}", measure) for method in (method, *others)}
-    verdict, evidence = advantage(values, method, untrained(results, name, values))
+    verdict, evidence = advantage(values, method, methods_at_zero(results, name, values))
     title = f"{claim} ({method} on {letor.SETS[name].title})."
     return Finding(title, f"{PAPER}, {source}", verdict, evidence, claim)
 
@@ -114,7 +114,7 @@ def _fails(results: Mapping[str, Any], name: str, trained_for_wta: str) -> Findi
     values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (trained_for_wta, *OTHERS)}
     top = max(OTHERS, key=lambda method: values[method].mean())
     pair = {top: values[top], trained_for_wta: values[trained_for_wta]}
-    verdict, evidence = advantage(pair, top, untrained(results, name, pair))
+    verdict, evidence = advantage(pair, top, methods_at_zero(results, name, pair))
     claim = "Training for WTA itself leads to bad performance in WTA"
     title = f"{claim} ({trained_for_wta} on {letor.SETS[name].title})."
     return Finding(title, f"{PAPER}, §6.4 and Fig. 6", verdict, evidence, claim)

@@ -12,7 +12,7 @@ from marginrank.solvers.auto import Auto
 from marginrank.training.tight_bound import Tight
 from marginrank.typing import FloatArray
 
-#: Training stops at this gap, as a share of the objective, unless an experiment needs a smaller one.
+#: Training stops at this gap, as a share of the objective, unless an experiment says otherwise.
 TOLERANCE: Final = 1e-5
 
 
