@@ -27,8 +27,9 @@ from marginrank.fusion import BestRun, Fusion, UnsupervisedFusion
 from marginrank.preparation.run_features import RunTable
 from marginrank.typing import FloatArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from text_collections import collection
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from experiments.text_collections import collection
 
 MEASURE = "ndcg@10"
 SIZES = (20, 50, 200)
