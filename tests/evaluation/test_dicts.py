@@ -166,7 +166,7 @@ def test_it_cannot_be_trained_for():
     for attempt in attempts:
         with pytest.raises(ValueError, match=message):
             attempt()
-    with pytest.raises(ValueError, match="groups need a sum over the first k ranks, such as ndcg@10, not judged@5"):
+    with pytest.raises(ValueError, match="groups need a sum over ranks, such as ndcg@10, or rr, not judged@5"):
         GroupedLoss("judged@5")
 
 

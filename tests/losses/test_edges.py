@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.losses import CostLoss, PairwiseHinge, Positional
+from marginrank.losses import CostLoss, PairwiseHinge, PartialOrder, Positional
 from marginrank.losses.assignment_loss import takes_groups
 from marginrank.measures import parse_measure
 from marginrank.scorers.additive.form import AdditiveForm
@@ -53,7 +53,9 @@ def test_profiles_at_the_edge_of_what_is_allowed():
 def test_groups_go_with_profiles_that_end_at_zero_and_not_below():
     assert takes_groups(parse_measure("p@2"), Positional((1.0, 0.0)))
     assert not takes_groups(parse_measure("p@2"), Positional((1.0, -0.5)))
-    assert not takes_groups(parse_measure("ndcg"), Positional("sqrt"))
+    assert takes_groups(parse_measure("ndcg"), Positional("sqrt"))
+    assert not takes_groups(parse_measure("ndcg"), Positional("linear"))
+    assert not takes_groups(parse_measure("ndcg"), PartialOrder())
 
 
 def test_a_missing_value_without_a_bin_scores_as_below_all_thresholds():

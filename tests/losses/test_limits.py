@@ -85,7 +85,7 @@ def test_batches_of_mixed_and_empty_queries():
 def test_groups_need_a_profile_that_stays_above_zero():
     with pytest.raises(ValueError, match="falls below 0"):
         GroupedLoss("dcg@2", shape="linear")
-    with pytest.raises(ValueError, match=r"groups need a sum over the first k ranks, such as ndcg@10, not ap"):
+    with pytest.raises(ValueError, match=r"groups need a sum over ranks, such as ndcg@10, or rr, not ap"):
         GroupedLoss("ap")
 
 

@@ -211,9 +211,7 @@ def test_the_structured_loss_of_dorm_uses_groups(bound, shape):
     "loss",
     [
         StructuredLoss("ndcg@5"),
-        StructuredLoss("ndcg", "dorm"),
         StructuredLoss("ap", "dorm"),
-        StructuredLoss("rr@5", "dorm"),
         StructuredLoss("ndcg@5", "dorm(shape=linear)"),
         StructuredLoss("rr", "mrr"),
     ],
@@ -251,7 +249,7 @@ def test_groups_that_are_missing_are_asked_for():
         GroupedLoss("dcg@1").prepare([1, 0], groups=[1, 2, 3])
     with pytest.raises(TypeError, match="queries have their own offsets and document_groups"):
         GroupedLoss("dcg@1").prepare(queries, groups=[1, 2])
-    with pytest.raises(ValueError, match="groups is 'no'; choose 'auto' or 'ignore'"):
+    with pytest.raises(ValueError, match="groups is 'no'; choose 'auto', 'require' or 'ignore'"):
         StructuredLoss("ndcg@5", "dorm", groups="no")
 
 

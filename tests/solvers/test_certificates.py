@@ -51,7 +51,7 @@ LOSSES = [
     StructuredLoss(AUC, "po(scale=all)"),
     StructuredLoss("ndcg@2"),
     StructuredLoss("ndcg@3", "dorm", groups="ignore"),
-    StructuredLoss("ndcg", "dorm(shape=log)"),
+    StructuredLoss("ndcg", "dorm(shape=log)", groups="ignore"),
     StructuredLoss(RR, "mrr"),
     StructuredLoss("rbp@3(p=0.5)"),
     StructuredLoss(AP, "po", "tight"),

@@ -110,12 +110,14 @@ class _PreparedCost(_PreparedAssigned):
 
 @dataclass(frozen=True, repr=False)
 class GroupedLoss(TwoBoundLoss):
-    """A bound on a sum over the first k ranks, with at most one document of each group among them.
+    """A bound on a sum over ranks or reciprocal rank, with at most one document of each group in the ranking.
 
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
-    group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*
-    takes the best document of each group, best first. The profile counts only the first k ranks, too. Groups are those
-    of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them if queries have them.
+    group; without a cutoff, k is the number of groups. Each group is worth its best document at each rank, so the
+    argmax is an assignment of groups to ranks. For reciprocal rank it is the best of one assignment for each rank r of
+    the first relevant document: documents before it are irrelevant. y* takes the best document of each group, best
+    first. The profile counts only the first k ranks, too. Groups are those of the queries, ``Queries.document_groups``;
+    a `StructuredLoss` under φdorm uses them if queries have them.
 
     With ``topics``, groups say which topics a document has, and by which weights; any number of documents of a group
     may be ranked, as long as the weights of the ranked documents add up to at most ``limit`` in every topic (the end of
@@ -124,7 +126,7 @@ class GroupedLoss(TwoBoundLoss):
     refused.
 
     Args:
-        measure: A sum over the first k ranks.
+        measure: A sum over ranks or reciprocal rank; with topics, a sum over the first k ranks.
         shape: Shape of the profile of φdorm.
         bound: ``hinge`` or ``tight``.
         topics: Weights by topic of each group; groups without topics are not limited.
@@ -148,11 +150,11 @@ class GroupedLoss(TwoBoundLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        measure = self.parsed_measure
-        if not measure.sums_over_ranks or measure.depth is None:
-            raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
-        if not takes_groups(measure, self.parsed_map):
-            raise ValueError(f"the profile {self.shape} falls below 0, that of documents not ranked; use sqrt or log")
+        reason = why_no_groups(self.parsed_measure, self.parsed_map)
+        if reason is not None:
+            raise ValueError(reason)
+        if self.topics is not None and (not self.parsed_measure.sums_over_ranks or self.parsed_measure.depth is None):
+            raise ValueError(f"topics need a sum over the first k ranks, such as ndcg@10, not {self.parsed_measure}")
         if not 0 < self.limit < np.inf:
             raise ValueError(f"limit is {self.limit!r}; give a positive number")
         if self.topics is not None and self.ideal == "scores":
@@ -178,20 +180,39 @@ class GroupedLoss(TwoBoundLoss):
 def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
     """Return whether rankings can be restricted to one document of each group under a measure and a feature map.
 
-    That takes a sum over the first k ranks, and a positional map whose profile is not negative there: documents that
-    are not ranked have the coefficient 0.
+    >>> from marginrank.measures import parse_measure
+    >>> [takes_groups(parse_measure(measure), Positional()) for measure in ("ndcg@10", "eru", "rr", "ap")]
+    [True, True, True, False]
+    """
+    return why_no_groups(measure, feature_map) is None
+
+
+def why_no_groups(measure: Measure, feature_map: FeatureMap) -> str | None:
+    """Return why rankings cannot be restricted to one document of each group; None if they can.
 
     >>> from marginrank.measures import parse_measure
-    >>> takes_groups(parse_measure("ndcg@10"), Positional()), takes_groups(parse_measure("ndcg"), Positional())
-    (True, False)
+    >>> print(why_no_groups(parse_measure("auc"), Positional()))
+    groups need a sum over ranks, such as ndcg@10, or rr, not auc: which document stands for a group changes ...
     """
-    if not measure.sums_over_ranks or measure.depth is None or not isinstance(feature_map, Positional):
-        return False
-    return bool(feature_map.profile(measure.depth, measure)[-1] >= 0)
+    if not isinstance(feature_map, Positional):
+        return (
+            f"groups need the feature map dorm, not {feature_map}: its coefficients are means over pairs, or sums over "
+            "documents, which change with the documents that stand for the groups; use dorm, or groups='ignore'"
+        )
+    if not measure.sums_over_ranks and not (measure.first_only and measure.discounts(1) is not None):
+        return (
+            f"groups need a sum over ranks, such as ndcg@10, or rr, not {measure}: which document stands for a group "
+            "changes what all others count, so that the argmax is no assignment; use ndcg@10, or groups='ignore'"
+        )
+    shape = feature_map.shape
+    depth = measure.depth or (2 if isinstance(shape, str) else len(shape))
+    if feature_map.profile(depth, measure)[-1] < 0:
+        return f"the profile {shape} falls below 0, that of documents not ranked; use sqrt or log, or groups='ignore'"
+    return None
 
 
 class PreparedGroups(_PreparedAssigned):
-    """A sum over the first k ranks, with at most one document of each group."""
+    """A sum over the first k ranks, or reciprocal rank, with at most one document of each group."""
 
     def __init__(
         self,
@@ -208,11 +229,12 @@ class PreparedGroups(_PreparedAssigned):
         check_grades([measure], grades)
         self.offsets = offsets
         self._tight, self._by_score = bound == "tight", ideal == "scores"
-        depth = measure.depth or 0
+        self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]
+        depth = measure.depth or max((int(members.max(initial=0)) + 1 for members in self._members), default=1)
+        self._first_only = measure.first_only
         rankings = RankedGrades(grades, offsets, grades, offsets)
         self._gains = measure.worth(rankings)
         self._profile, self._discounts = feature_map.profile(depth, measure), np.asarray(measure.discounts(depth))
-        self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]
         self._ideals: list[IntArray] = []
         self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
         self._scale = np.ones(len(offsets) - 1)
@@ -229,23 +251,65 @@ class PreparedGroups(_PreparedAssigned):
         gains = self._gains[self.offsets[query] : self.offsets[query + 1]] / self._scale[query]
         ideal, members = self._ideals[query], self._members[query]
         k = len(ideal)
-        value = np.outer(scores, self._profile[:k]) - np.outer(gains, self._discounts[:k])
-        of_group = np.full((members.max() + 1, k), -np.inf)
-        np.maximum.at(of_group, members, value)
-        chosen_groups, ranks = best_matching(of_group)
+        worst = self._first_relevant if self._first_only else self._sum_of_ranks
+        delta, documents = worst(gains, members, scores, ideal)
         gradient = np.zeros(len(scores))
-        delta = float(gains[ideal] @ self._discounts[:k])
-        for group, rank in zip(chosen_groups.tolist(), ranks.tolist(), strict=True):
-            inside = np.flatnonzero(members == group)
-            document = inside[np.argmax(value[inside, rank])]
-            gradient[document] += self._profile[rank]
-            delta -= gains[document] * self._discounts[rank]
+        gradient[documents] += self._profile[:k]
         if self._tight:
             ideal = _first_of_groups(scores, members, k, np.arange(len(scores)))
         elif self._by_score:
             ideal = _first_of_groups(gains, members, k, -scores)
         gradient[ideal] -= self._profile[:k]
         return max(delta + float(gradient @ scores), 0.0), gradient
+
+    def _sum_of_ranks(
+        self, gains: FloatArray, members: IntArray, scores: FloatArray, ideal: IntArray
+    ) -> tuple[float, IntArray]:
+        """Return Δ and the documents of the most violated ranking of a sum over ranks."""
+        k = len(ideal)
+        value = np.outer(scores, self._profile[:k]) - np.outer(gains, self._discounts[:k])
+        documents = _assign_groups(value, members)
+        return float((gains[ideal] - gains[documents]) @ self._discounts[:k]), documents
+
+    def _first_relevant(
+        self, relevant: FloatArray, members: IntArray, scores: FloatArray, ideal: IntArray
+    ) -> tuple[float, IntArray]:
+        """Return Δ and the documents of the most violated ranking, the best of those for each first relevant rank."""
+        k, best, worst = len(ideal), -np.inf, (0.0, ideal)
+        value = np.outer(scores, self._profile[:k])
+        has_irrelevant, has_relevant = (np.unique(members[relevant == worth]) for worth in (0.0, 1.0))
+        n_mixed = len(np.intersect1d(has_irrelevant, has_relevant))
+        for rank in range(k + 1):
+            # A group that is needed for the relevant document cannot stand before it.
+            spare = len(has_irrelevant) - (rank < k and n_mixed == len(has_relevant) and n_mixed > 0)
+            if rank > spare:
+                break
+            allowed = value.copy()
+            allowed[relevant > 0, :rank] = -np.inf
+            if rank < k:
+                allowed[relevant == 0, rank] = -np.inf
+            documents = _assign_groups(allowed, members)
+            delta = float(self._discounts[0] - (self._discounts[rank] if rank < k else 0.0))
+            total = delta + float(value[documents, np.arange(k)].sum())
+            if total > best:
+                best, worst = total, (delta, documents)
+        return worst
+
+
+def _assign_groups(value: FloatArray, members: IntArray) -> IntArray:
+    """Return the document at each rank for the largest sum of values, at most one of each group.
+
+    >>> _assign_groups(np.array([[3.0, 1.0], [2.0, 1.5], [0.0, 0.0]]), np.array([0, 0, 1])).tolist()
+    [0, 2]
+    """
+    of_group = np.full((members.max() + 1, value.shape[1]), -np.inf)
+    np.maximum.at(of_group, members, value)
+    groups, ranks = best_matching(of_group)
+    documents = np.empty(value.shape[1], dtype=np.int64)
+    for group, rank in zip(groups.tolist(), ranks.tolist(), strict=True):
+        inside = np.flatnonzero(members == group)
+        documents[rank] = inside[np.argmax(value[inside, rank])]
+    return documents
 
 
 class _PreparedTopics(_PreparedAssigned):

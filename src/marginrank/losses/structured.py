@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.losses.assignment_loss import PreparedGroups, takes_groups
+from marginrank.losses.assignment_loss import PreparedGroups, takes_groups, why_no_groups
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
 from marginrank.losses.ideal_ranking import TwoBoundLoss
@@ -21,8 +21,9 @@ from marginrank.measures import Measure
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: ``auto`` ranks one document of each group if queries have groups; ``ignore`` ranks all documents.
-Groups: TypeAlias = Literal["auto", "ignore"]
+#: ``auto`` ranks one document of each group if queries have groups and the argmax is known; ``require`` refuses losses
+#: whose argmax is not; ``ignore`` ranks all documents.
+Groups: TypeAlias = Literal["auto", "require", "ignore"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,9 +36,10 @@ class StructuredLoss(TwoBoundLoss):
     - ``tight``: ξ = max_y [Δ(y) + a(y)·s] − max_y a(y)·s, not convex, between the hinge and Δ; Chapelle, Le and Smola
       (2007) eq. (14).
 
-    If queries have document groups, the measure is a sum over the first k ranks and the map is ``dorm``, each group has
-    at most one document among these ranks, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"`` ranks
-    every document. Other measures and maps ignore groups in training.
+    If queries have document groups, the measure is a sum over ranks or reciprocal rank and the map is ``dorm``, each
+    group has at most one document in a ranking, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"``
+    ranks every document. Other measures and maps ignore groups in training; ``groups="require"`` refuses them, and says
+    why.
 
     y* does not depend on the scores by default, otherwise the hinge would not be convex; ``ideal`` and ``seed``
     break its ties, see `IdealLoss`.
@@ -55,10 +57,13 @@ class StructuredLoss(TwoBoundLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         oracle_for(self.parsed_measure, self.parsed_map)
+        reason = why_no_groups(self.parsed_measure, self.parsed_map) if self.groups == "require" else None
+        if reason is not None:
+            raise ValueError(reason)
 
     def uses_groups(self, groups: AnyArray | None) -> bool:
         """Return whether rankings are restricted to one document of each of these groups."""
-        applies = self.groups == "auto" and groups is not None
+        applies = self.groups != "ignore" and groups is not None
         return applies and takes_groups(self.parsed_measure, self.parsed_map)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:

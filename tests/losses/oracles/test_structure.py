@@ -248,7 +248,7 @@ def test_a_measure_that_declares_nothing_is_refused_by_name():
 
     with pytest.raises(ValueError, match="no exact argmax for plain with po"):
         oracle_for(Plain(), "po")
-    with pytest.raises(ValueError, match="groups need a sum over the first k ranks, such as ndcg@10, not plain"):
+    with pytest.raises(ValueError, match="groups need a sum over ranks, such as ndcg@10, or rr, not plain"):
         GroupedLoss(Plain())
     assert Plain().worth(RankedGrades.of_list([2, 0])).tolist() == [2.0, 0.0]
     assert Plain().scales(RankedGrades.of_list([2, 0])).tolist() == [1.0]

@@ -196,7 +196,7 @@ class MethodOptions:
         self._refuse_twice("scorer", (*_OF_ADDITIVE, "nonnegative"))
         self._refuse_twice("solver", ("tol", "max_iter"))
         if self.groups == "ignore" and not _uses_groups(self._method().loss):
-            raise UsageError("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
+            raise UsageError("--groups ignore is for sums over ranks and rr with the dorm map; others never use groups")
         self.parameters()
 
     def _check_scorer(self) -> None:
