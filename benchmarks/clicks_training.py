@@ -403,7 +403,7 @@ def _curve(about: str, result: Mapping[str, Any]) -> list[str]:
     sizes = list(dict.fromkeys(size for by_size in result["values"].values() for size in by_size))
     lines = [
         f"{about}: NDCG@10 on the grades of {result['test queries']:,} test queries in {result['draws']} draws, mean ± "
-        "standard deviation over draws, and CPU seconds to train and choose with the most clicks shown.",
+        "standard deviation over draws, and median CPU seconds to train and choose with the most clicks of the row.",
         "",
         "| clicks | " + " | ".join(f"{int(size):,}" for size in sizes) + " | CPU s |",
         "| --- |" + " --- |" * (len(sizes) + 1),
@@ -411,7 +411,7 @@ def _curve(about: str, result: Mapping[str, Any]) -> list[str]:
     for method, by_size in result["values"].items():
         fixed = method in ("production", "grades (skyline)")
         cells = [_mean(by_size[sizes[0] if fixed else size]) if fixed or size in by_size else "" for size in sizes]
-        spent = [statistics.fmean(seconds) for seconds in result["cpu"][method].values()]
+        spent = [statistics.median(seconds) for seconds in result["cpu"][method].values()]
         lines.append(f"| {method} | " + " | ".join(cells) + f" | {spent[-1]:.1f} |")
     lines += [
         "",
