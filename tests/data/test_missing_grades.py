@@ -12,12 +12,16 @@ import pyarrow as pa
 import pytest
 
 from marginrank import Queries, from_frame, read
+from marginrank.clicks import simulate_clicks
 from marginrank.data import read_letor, write_binary, write_letor
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.partitions import LocalPartitions, PartitionedQueries
 from marginrank.data.reader import convert
 from marginrank.errors import DataError
 from marginrank.losses import StructuredLoss
+from marginrank.preparation import clean
+from marginrank.recommend import Recommender
+from marginrank.training import empirical_risk
 
 QUERY = ["b", "a", "b", "a", "c"]
 GRADES = np.array([2.0, np.nan, 0.0, 1.0, np.nan])
@@ -180,3 +184,18 @@ def test_losses_refuse_missing_grades() -> None:
         StructuredLoss("ap").prepare(queries().grouped)
     with pytest.raises(DataError, match="some documents are unjudged"):
         StructuredLoss("ap").prepare([1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        clean,
+        lambda given: simulate_clicks(given, {"f": given.feature("f")}, sessions=3),
+        lambda given: Recommender().fit(given),
+        lambda given: empirical_risk(given.grouped, StructuredLoss("ap")),
+    ],
+    ids=["clean", "simulate", "recommend", "risk"],
+)
+def test_what_needs_all_grades_says_so(call: Any) -> None:
+    with pytest.raises(DataError, match=r"some documents are unjudged; leave them out|rating 1 is nan"):
+        call(queries())

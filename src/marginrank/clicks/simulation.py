@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.clicks.click_log import ClickLog, take_documents
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.systems import System, orderings, score_documents
 from marginrank.runtime.option_objects import check_seed
@@ -126,6 +127,8 @@ def simulate_clicks(
         raise ParameterError(Parameter("sessions"), " and ", Parameter("depth"), " must be at least 1")
     if not systems:
         raise ParameterError(Parameter("systems"), " is empty; name at least one")
+    if queries.n_unjudged:
+        raise DataError(SOME_UNJUDGED)
     check_seed(random_state)
     rng = np.random.default_rng(random_state)
     lists = np.stack([_lists(queries, system, depth) for system in systems.values()])

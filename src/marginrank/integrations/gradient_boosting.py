@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from marginrank.data.grouping import check_sizes, group_rows, offsets_from_sizes
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses.base import Loss, PreparedLoss
@@ -54,6 +55,8 @@ def _flat(scores: npt.ArrayLike) -> FloatArray:
 def _matching(labels: AnyArray, candidates: tuple[Queries, ...]) -> Queries:
     """Return the queries whose grades are the labels, which libraries store as float32."""
     for queries in candidates:
+        if queries.n_unjudged:
+            raise DataError(SOME_UNJUDGED)
         if np.array_equal(queries.grades.astype(np.float32), labels.astype(np.float32)):
             return queries
     counts = " or ".join(f"{queries.n_documents:,}" for queries in candidates)

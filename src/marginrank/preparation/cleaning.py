@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import BoolArray, Features, FloatArray
@@ -80,6 +81,8 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
     """
     if not 0 <= cosine < 1:
         raise ValueError(f"cosine is {cosine}; give a similarity from 0 up to, but not including, 1")
+    if queries.n_unjudged:
+        raise DataError(SOME_UNJUDGED)
     queries = queries.grouped
     good = queries.grades >= rel
     zero, alike = np.zeros((2, queries.n_documents), dtype=bool)
