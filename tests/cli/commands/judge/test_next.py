@@ -53,6 +53,11 @@ def test_a_single_model_is_shown_what_it_would_learn_from(run, fails):
     expected = learn_next(load("model.safetensors"), read_queries("half.txt", dtype="float64"), budget=7)
     assert [one["document"] for one in record["documents"]] == [one.document for one in expected.documents]
     assert record["judged"] == 120
+    three = run("judge", "next", "half.txt", "model.safetensors", "--committee", "3", "--json").json["documents"]
+    fewer = learn_next(load("model.safetensors"), read_queries("half.txt", dtype="float64"), committee=3)
+    assert [one["leverage"] for one in three] == [one.leverage for one in fewer.documents]
+    said = fails("judge", "next", "half.txt", "model.safetensors", "--committee", "1", code=2)
+    assert said == "error: --committee is 1; train two rankers or more\n"
     assert "that training would learn most from" in run("judge", "next", "half.txt", "model.safetensors").out
     said = fails("judge", "next", "train.txt", "model.safetensors", code=1)
     assert said == "error: every document has a grade; there is nothing left to judge\n"

@@ -41,6 +41,7 @@ def command(
         str | None, typer.Option(metavar="LIST", help=_GRADES, show_default="0, 1 and those given so far")
     ] = None,
     confidence: Confidence = 0.95,
+    committee: Annotated[int, typer.Option(help="For a single model, number of rankers to train on samples.")] = 8,
     out: Annotated[Path | None, out_option("Write the documents to this CSV file.", "none")] = None,
     force: Force = False,
 ) -> None:
@@ -58,7 +59,7 @@ def command(
 
     truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
     result = (
-        _to_learn(truth, next(iter(opened.values())), budget)
+        _to_learn(truth, next(iter(opened.values())), budget, committee)
         if len(opened) == 1
         else judge_next(truth, opened, measure, budget=budget, grades=_numbers(grades), confidence=confidence)
     )
@@ -70,14 +71,14 @@ def command(
     output.result({**result.to_dict(), "output": out}, f"{result}{written}")
 
 
-def _to_learn(judged: Queries | Qrels, system: Ranker | FloatArray | Run, budget: int) -> LearnNext:
+def _to_learn(judged: Queries | Qrels, system: Ranker | FloatArray | Run, budget: int, committee: int) -> LearnNext:
     from marginrank.data.queries import Queries  # noqa: PLC0415
     from marginrank.judging import learn_next  # noqa: PLC0415
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
 
     if not isinstance(system, Ranker) or not isinstance(judged, Queries):
         raise UsageError("which system is better takes two of them; give another one, or a model to train again")
-    return learn_next(system, judged, budget=budget)
+    return learn_next(system, judged, budget=budget, committee=committee)
 
 
 def _numbers(grades: str | None) -> list[float] | None:
