@@ -176,7 +176,7 @@ def test_a_fit_that_fails_changes_nothing(estimator, good, bad, method, X):
 
 
 def test_the_number_of_parameters():
-    assert len(inspect.signature(Ranker).parameters) <= 15
+    assert len(inspect.signature(Ranker).parameters) <= 16
 
 
 def test_parameters_of_parts_are_read_and_set():
