@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from marginrank import DataError, Queries
 from marginrank.losses import (
+    ClicksAndJudgements,
     CostLoss,
     GroupedLoss,
     ListHinge,
@@ -46,6 +47,7 @@ CRITERIA = [
     (PositionHinge(), "auc"),
     (NDCGPairwiseHinge(), "ndcg"),
     (SquaredError(), "ndcg"),
+    (ClicksAndJudgements(PairwiseHinge(), AP), "ap"),
     (SquaredDifferences("exp2"), "ndcg"),
     (ThresholdHinge(), "ndcg"),
     (SoftmaxCrossEntropy(), "ndcg"),

@@ -16,6 +16,7 @@ import pytest
 
 from marginrank import Queries, Ranker, parse_measure
 from marginrank.losses import (
+    ClicksAndJudgements,
     CostLoss,
     GroupedLoss,
     ListHinge,
@@ -57,6 +58,7 @@ LOSSES = [
     StructuredLoss(AP, "po", "tight"),
     StructuredLoss("ndcg@3", "dorm", "tight", groups="ignore"),
     StructuredLoss(RR, "mrr", "tight"),
+    ClicksAndJudgements(PairwiseHinge(), StructuredLoss(AP)),
     PairwiseHinge(),
     PairwiseHinge(normalize="none", margin=0.5),
     PairwiseHinge(power=2),
@@ -169,11 +171,13 @@ def interleavings(loss, rankings):
     return [(np.array([d for d, _ in terms]), np.array([row for _, row in terms])) for terms in kinds.values()]
 
 
-def xi_of(loss, grades, groups, s):  # noqa: C901, PLR0911
+def xi_of(loss, grades, groups, s):  # noqa: C901, PLR0911, PLR0912
     """ξ of a convex loss as an expression of cvxpy, of the scores of one query."""
     hinge = rows_of(loss, grades, groups)
     if hinge is not None:
         return cp.max(hinge[0] + hinge[1] @ s)
+    if isinstance(loss, ClicksAndJudgements):  # these queries have grades
+        return xi_of(loss.judgements, grades, groups, s)
     if isinstance(loss, SumLoss):
         weights = loss.weights or (1.0,) * len(loss.losses)
         return sum(w * xi_of(part, grades, groups, s) for w, part in zip(weights, loss.losses, strict=True))
