@@ -308,7 +308,7 @@ def test_an_answer_that_takes_too_long_is_given_up(models, monkeypatch):
 def test_work_stops_when_the_time_is_up_or_the_client_is_gone(goes, models, monkeypatch):
     ended = threading.Event()
 
-    def endless(body, loaded, limits, stopped):
+    def endless(body, loaded, limits, stopped, *_):
         stopped.wait()
         ended.set()
 
@@ -341,7 +341,7 @@ def test_stopped_work_ends_wherever_it_is(body, models):
     loaded, ends = create_app(models["linear"], reload_every=0).state.served.loaded, []
     for looks in range(100):
         try:
-            routes._answer(body, loaded, ServiceLimits(), StoppedAfter(looks))
+            routes._answer(body, loaded, ServiceLimits(), StoppedAfter(looks), routes._RANK)
         except Refusal as refusal:
             ends.append(refusal.status)
         else:
@@ -438,7 +438,9 @@ def test_an_error_of_the_service_is_an_answer_too(models, monkeypatch, caplog):
 def test_other_places_and_methods_are_refused_with_those_that_exist(method, path, status, clients):
     answer = clients["linear"].send(method, path)
     assert answer.status == status
-    assert answer.json()["error"].endswith("use POST /rank, GET /model, GET /health, GET /metrics and GET /docs")
+    assert answer.json()["error"].endswith(
+        "use POST /rank, POST /v1/rerank, GET /model, GET /health, GET /metrics and GET /docs"
+    )
 
 
 @pytest.mark.parametrize("path", ["/rank/", "/health/", "/docs/", "/docs/oauth2-redirect", "//evil.example/health"])
@@ -475,7 +477,7 @@ def test_the_openapi_page_describes_requests(clients):
     schema = paths["/rank"]["post"]["requestBody"]["content"]["application/json"]
     assert set(schema["schema"]["properties"]) == {"queries", "k", "explain"}
     assert set(paths["/rank"]["post"]["responses"]) >= {"200", "400", "408", "413", "415", "422", "503"}
-    assert set(paths) == {"/rank", "/model", "/health", "/health/live", "/health/ready", "/metrics"}
+    assert set(paths) == {"/rank", "/v1/rerank", "/model", "/health", "/health/live", "/health/ready", "/metrics"}
 
 
 def metrics_of(client):

@@ -58,12 +58,12 @@ class RankRequest:
     explain: bool
 
 
-def _go_on() -> None:
+def go_on() -> None:
     """Never stop."""
 
 
 def read_request(
-    content: Any, model: ScoringFunction, limits: ServiceLimits, check_stop: Callable[[], None] = _go_on
+    content: Any, model: ScoringFunction, limits: ServiceLimits, check_stop: Callable[[], None] = go_on
 ) -> RankRequest:
     """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
 
@@ -80,17 +80,15 @@ def read_request(
     ...
     marginrank.serving.limits.Refusal: queries[0].features[0]: feature 'clicks' is text; give a number
     """
-    _check_object(content, "the request", _REQUEST)
+    check_object(content, "the request", _REQUEST)
     queries = content.get("queries")
     if type(queries) is not list:
-        _refuse("queries", f"it is {_kind(queries)}; give a list of queries" if "queries" in content else _NO_QUERIES)
+        refuse("queries", f"it is {kind_of(queries)}; give a list of queries" if "queries" in content else _NO_QUERIES)
     if len(queries) > limits.max_queries:
         raise Refusal(413, f"queries: {len(queries):,} of them; send {limits.max_queries:,} at a time at most")
-    k, explain = content.get("k"), content.get("explain", False)
-    if k is not None and (type(k) is not int or k < 1):
-        _refuse("k", f"{_shown(k)} is not a number of documents; give a whole number from 1 on, or leave it out")
+    k, explain = read_k(content.get("k"), "k"), content.get("explain", False)
     if type(explain) is not bool:
-        _refuse("explain", f"it is {_kind(explain)}; give true or false")
+        refuse("explain", f"it is {kind_of(explain)}; give true or false")
     read = _read_runs if isinstance(model, FusedFunction) else _read_features
     asked: list[Query] = []
     n_documents = 0
@@ -106,25 +104,34 @@ def read_request(
     return RankRequest(asked, k, explain)
 
 
+def read_k(value: Any, place: str) -> int | None:
+    """Read how many documents to return; None for all."""
+    if value is None or (type(value) is int and value >= 1):
+        return value
+    raise _refusal(
+        place, f"{_shown(value)} is not a number of documents; give a whole number from 1 on, or leave it out"
+    )
+
+
 _NO_QUERIES: Final = 'it is not there; send {"queries": [{"features": [...]}]}'
 
 
 def _read_features(query: Any, place: str, number: int, model: ScoringFunction) -> Query:
     if isinstance(query, dict) and "runs" in query:
-        _refuse(f"{place}.runs", "this model scores features, not runs; give features")
-    _check_object(query, place, _QUERY_OF_FEATURES)
+        refuse(f"{place}.runs", "this model scores features, not runs; give features")
+    check_object(query, place, _QUERY_OF_FEATURES)
     if "features" not in query:
-        _refuse(f"{place}.features", "it is not there; give the features of each document")
+        refuse(f"{place}.features", "it is not there; give the features of each document")
     features, at = query["features"], f"{place}.features"
     if type(features) is dict:
         table = _from_columns(features, at, model)
     elif type(features) is list:
         table = _from_rows(features, at, model)
     else:
-        _refuse(at, f"it is {_kind(features)}; give a list with a row for each document, or an object of columns")
+        refuse(at, f"it is {kind_of(features)}; give a list with a row for each document, or an object of columns")
     if not model.takes_missing and np.isnan(table).any():
         row, column = np.argwhere(np.isnan(table))[0].tolist()
-        _refuse(f"{at}[{row}]", f"{_feature(model.inputs[column])} is null; {model.nan_advice}")
+        refuse(f"{at}[{row}]", f"{_feature(model.inputs[column])} is null; {model.nan_advice}")
     documents = _read_ids(query.get("documents"), f"{place}.documents", len(table))
     return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
 
@@ -140,17 +147,42 @@ def _from_rows(rows: list[Any], place: str, model: ScoringFunction) -> FloatArra
         elif type(row) is list:
             values = row
             if len(values) != width:
-                _refuse(
+                refuse(
                     at,
                     f"{count(len(values), 'number')}, and the model has {count(width, 'feature')}: {listed(names, 5)}; "
                     "give one for each, in this order",
                 )
         else:
-            _refuse(at, f"it is {_kind(row)}; give a list of numbers, or an object of features by name")
+            refuse(at, f"it is {kind_of(row)}; give a list of numbers, or an object of features by name")
         if not _NUMBERS_OR_NULL.issuperset(map(type, values)):
             _refuse_value(values, at, lambda column: _feature(names[column]), _NUMBERS_OR_NULL)
         table.append(values)
     return _to_table(table, width, lambda row, column: f"{place}[{row}]: {_feature(names[column])}")
+
+
+def table_of_objects(documents: list[dict[str, Any]], place: str, model: ScoringFunction) -> FloatArray:
+    """Make a table of the inputs of a model in objects that have other fields, too."""
+    is_fusion = isinstance(model, FusedFunction)
+    what = "run" if is_fusion else "feature"
+    if_absent = "null if it did not return the document" if is_fusion else "null if it is missing"
+    rows = []
+    for number, document in enumerate(documents):
+        at = f"{place}[{number}]"
+        absent = next((name for name in model.inputs if name not in document), None)
+        if absent is not None:
+            advice = f"give it, {if_absent}" if model.takes_missing else f"the model needs {listed(model.inputs, 5)}"
+            refuse(at, f"there is no {what} {_shown(absent)}; {advice}")
+        row = [document[name] for name in model.inputs]
+        if not _NUMBERS_OR_NULL.issuperset(map(type, row)):
+            _refuse_value(row, at, lambda column: f"{what} {_shown(model.inputs[column])}", _NUMBERS_OR_NULL)
+        if None in row and not model.takes_missing:
+            name = _shown(model.inputs[row.index(None)])
+            advice = "this model needs all runs to score a document" if is_fusion else model.nan_advice
+            refuse(at, f"{what} {name} is null; {advice}")
+        rows.append(row)
+    return _to_table(
+        rows, len(model.inputs), lambda row, column: f"{place}[{row}]: {what} {_shown(model.inputs[column])}"
+    )
 
 
 def _from_columns(columns: dict[str, Any], place: str, model: ScoringFunction) -> FloatArray:
@@ -159,9 +191,9 @@ def _from_columns(columns: dict[str, Any], place: str, model: ScoringFunction) -
     names = model.inputs
     for name, column in zip(names, table, strict=True):
         if type(column) is not list:
-            _refuse(place, f"{_feature(name)} is {_kind(column)}; give a list with a number for each document")
+            refuse(place, f"{_feature(name)} is {kind_of(column)}; give a list with a number for each document")
         if len(column) != len(table[0]):
-            _refuse(
+            refuse(
                 place,
                 f"{_feature(name)} has {count(len(column), 'value')}, {_feature(names[0])} has {len(table[0]):,}; give "
                 "one for each document",
@@ -187,13 +219,11 @@ def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Q
     if isinstance(query, dict):
         for other in ("features", "documents"):
             if other in query:
-                _refuse(
-                    f"{place}.{other}", "this model combines runs; give runs, with the score of each document by id"
-                )
-    _check_object(query, place, _QUERY_OF_RUNS)
+                refuse(f"{place}.{other}", "this model combines runs; give runs, with the score of each document by id")
+    check_object(query, place, _QUERY_OF_RUNS)
     at = f"{place}.runs"
     if type(query.get("runs")) is not dict:
-        _refuse(at, "give an object with what each run returned, by the name of the run")
+        refuse(at, "give an object with what each run returned, by the name of the run")
     columns = [
         _read_run(run, f"{at}.{name}")
         for name, run in zip(model.inputs, _by_name(query["runs"], at, model, "run"), strict=True)
@@ -204,7 +234,7 @@ def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Q
     if not model.takes_missing and np.isnan(table).any():
         row, column = np.argwhere(np.isnan(table))[0].tolist()
         run = model.inputs[column]
-        _refuse(f"{at}.{run}", f"there is no score for {_shown(documents[row])}; this model needs all runs to score it")
+        refuse(f"{at}.{run}", f"there is no score for {_shown(documents[row])}; this model needs all runs to score it")
     return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
 
 
@@ -215,12 +245,12 @@ def _read_run(run: Any, place: str) -> dict[Id, float]:
     elif type(run) is list:
         for number, pair in enumerate(run):
             if type(pair) is not list or len(pair) != 2:
-                _refuse(f"{place}[{number}]", f"{_shown(pair)} is not a pair; give [id, score]")
+                refuse(f"{place}[{number}]", f"{_shown(pair)} is not a pair; give [id, score]")
             _read_id(pair[0], f"{place}[{number}]")
         _check_distinct([pair[0] for pair in run], place, "two documents have the id")
         scores = dict(run)
     else:
-        _refuse(place, f"it is {_kind(run)}; give an object of scores by document, or a list of [id, score]")
+        refuse(place, f"it is {kind_of(run)}; give an object of scores by document, or a list of [id, score]")
     if not _NUMBERS.issuperset(map(type, scores.values())):
         names = list(scores)
         _refuse_value(list(scores.values()), place, lambda at: f"the score of {_shown(names[at])}", _NUMBERS)
@@ -237,7 +267,7 @@ def _by_name(given: dict[str, Any], place: str, model: ScoringFunction, what: st
             pass
     for name in given:
         if name not in names:
-            _refuse(place, f"the model has no {what} {_shown(name)}; {_nearest(name, names)}")
+            refuse(place, f"the model has no {what} {_shown(name)}; {_nearest(name, names)}")
     absent = next(name for name in names if name not in given)
     way_out = "give it, empty if it returned nothing" if what == "run" else f"the model needs {listed(names, 5)}"
     raise _refusal(place, f"there is no {what} {_shown(absent)}; {way_out}")
@@ -271,9 +301,9 @@ def _read_ids(ids: Any, place: str, n: int) -> Sequence[Id]:
     if ids is None:
         return range(n)
     if type(ids) is not list:
-        _refuse(place, f"it is {_kind(ids)}; give a list with the id of each document, or leave it out")
+        refuse(place, f"it is {kind_of(ids)}; give a list with the id of each document, or leave it out")
     if len(ids) != n:
-        _refuse(place, f"{count(len(ids), 'id')} for {count(n, 'document')}; give one for each row of features")
+        refuse(place, f"{count(len(ids), 'id')} for {count(n, 'document')}; give one for each row of features")
     for number, one in enumerate(ids):
         _read_id(one, f"{place}[{number}]")
     _check_distinct(ids, place, "two documents have the id")
@@ -292,24 +322,26 @@ def _check_distinct(ids: Sequence[Id], place: str, problem: str) -> None:
     seen: set[Id] = set()
     for number, one in enumerate(ids):
         if one in seen:
-            _refuse(f"{place}[{number}]", f"{problem} {_shown(one)}; give each its own")
+            refuse(f"{place}[{number}]", f"{problem} {_shown(one)}; give each its own")
         seen.add(one)
 
 
-def _check_object(value: Any, place: str, known: Sequence[str]) -> None:
+def check_object(value: Any, place: str, known: Sequence[str]) -> None:
+    """Refuse what is no object, and names that are not known."""
     if type(value) is not dict:
-        _refuse(place, f"it is {_kind(value)}; give an object with {', '.join(known)}")
+        refuse(place, f"it is {kind_of(value)}; give an object with {', '.join(known)}")
     for name in value:
         if name not in known:
-            _refuse(place, f"{_shown(name)} is unknown; {suggest(name[:80], known)}")
+            refuse(place, f"{_shown(name)} is unknown; {suggest(name[:80], known)}")
 
 
 def _refuse_value(values: Sequence[Any], place: str, named: Callable[[int], str], kinds: frozenset[type]) -> NoReturn:
     at = next(number for number, value in enumerate(values) if type(value) not in kinds)
-    _refuse(place, f"{named(at)} is {_kind(values[at])}; give a number")
+    refuse(place, f"{named(at)} is {kind_of(values[at])}; give a number")
 
 
-def _refuse(place: str, problem: str) -> NoReturn:
+def refuse(place: str, problem: str) -> NoReturn:
+    """Refuse a request that does not fit the model."""
     raise _refusal(place, problem)
 
 
@@ -321,13 +353,14 @@ def _feature(name: str) -> str:
     return f"feature {name}" if name.isdecimal() else f"feature {name!r}"
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Say what a value of JSON is."""
     return _KINDS[type(value)]
 
 
 def _shown(value: Any) -> str:
     """Show a value of a request, shortened."""
-    text = repr(value) if isinstance(value, str | int | float) else _kind(value)
+    text = repr(value) if isinstance(value, str | int | float) else kind_of(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -377,7 +410,7 @@ def _check_headers(headers: Headers) -> None:
         raise Refusal(415, f"Content-Encoding is {encoding!r}; send the body as it is, not compressed")
 
 
-def parse_json(body: bytes, check_stop: Callable[[], None] = _go_on) -> Any:
+def parse_json(body: bytes, check_stop: Callable[[], None] = go_on) -> Any:
     """Parse a body; refuse what JSON does not have, and names that stand twice.
 
     ``check_stop`` is called for every object.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -22,120 +20,39 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marginrank.errors import DataError
-from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.serving.limits import HeldBytes, Refusal, ServiceLimits
-from marginrank.serving.requests import Query, RankRequest, parse_json, read_body, read_request
+from marginrank.serving.openapi import REQUEST_BODY, RERANK_BODY, RERANK_RESPONSES, RESPONSES
+from marginrank.serving.requests import RankRequest, parse_json, read_body, read_request
+from marginrank.serving.rerank import read_rerank
+from marginrank.serving.responses import write_ranking, write_rerank
 from marginrank.serving.served_model import Loaded, Metrics, ServedModel
 from marginrank.version import __version__
-
-_NUMBER: Final = {"type": ["number", "boolean", "null"]}
-_ID: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
-_QUERY: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "id": {**_ID, "description": "Id of the query; by default its number."},
-        "documents": {"type": "array", "items": _ID, "description": "Ids of the documents; by default row numbers."},
-        "features": {
-            "description": "Features of documents: rows by name, rows in the order of the model, or columns by name.",
-            "anyOf": [
-                {"type": "array", "items": {"type": "object", "additionalProperties": _NUMBER}},
-                {"type": "array", "items": {"type": "array", "items": _NUMBER}},
-                {"type": "object", "additionalProperties": {"type": "array", "items": _NUMBER}},
-            ],
-        },
-        "runs": {
-            "description": "For a fusion: what each run returned, scores by document id or pairs of id and score.",
-            "type": "object",
-            "additionalProperties": {
-                "anyOf": [
-                    {"type": "object", "additionalProperties": {"type": "number"}},
-                    {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}},
-                ]
-            },
-        },
-    },
-}
-
-_REQUEST: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["queries"],
-    "properties": {
-        "queries": {"type": "array", "items": _QUERY},
-        "k": {"type": ["integer", "null"], "minimum": 1, "description": "How many documents; all by default."},
-        "explain": {"type": "boolean", "default": False, "description": "Whether to add contributions of features."},
-    },
-}
-
-_DOCUMENT: Final = {
-    "type": "object",
-    "properties": {
-        "id": _ID,
-        "rank": {"type": "integer"},
-        "score": {"type": "number"},
-        "contributions": {
-            "type": "object",
-            "additionalProperties": {"type": "number"},
-            "description": "What each feature adds to the score, relative to the mean score of the query.",
-        },
-    },
-}
-
-_RANKING: Final = {
-    "type": "object",
-    "properties": {
-        "model": {"type": "string", "description": "First digits of the SHA-256 of the model file."},
-        "queries": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"id": _ID, "documents": {"type": "array", "items": _DOCUMENT}},
-            },
-        },
-    },
-}
-
-_EXAMPLE: Final = {
-    "queries": [{"id": "q1", "documents": ["a", "b"], "features": [[0.5, 1.0], [3.0, 0.0]]}],
-    "k": 10,
-}
-
-_REASON: Final = {"type": "object", "properties": {"error": {"type": "string"}}}
-
-
-def _json(schema: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"application/json": {"schema": schema, **more}}
-
-
-REQUEST_BODY: Final = {"requestBody": {"required": True, "content": _json(_REQUEST, example=_EXAMPLE)}}
-RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Documents of each query, best first.", "content": _json(_RANKING)},
-    400: {"description": "The body is not JSON.", "content": _json(_REASON)},
-    408: {"description": "The body did not arrive in time.", "content": _json(_REASON)},
-    413: {"description": "The request or its response is too large.", "content": _json(_REASON)},
-    415: {"description": "The Content-Type is not application/json.", "content": _json(_REASON)},
-    422: {"description": "The request does not fit the model.", "content": _json(_REASON)},
-    503: {"description": "Ranking took too long, or the service is busy.", "content": _json(_REASON)},
-}
 
 LOG: Final = logging.getLogger("marginrank.serving")
 #: Statuses after which the rest of a body may still be on its way, so that the connection cannot be used again.
 _UNREAD: Final = (408, 413, 415, 503)
 #: Paths that are counted under their own name.
-_PATHS: Final = ("/rank", "/model", "/health", "/health/live", "/health/ready", "/metrics", "/docs", "/openapi.json")
+_PATHS: Final = (
+    "/rank",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/model",
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+    "/docs",
+    "/openapi.json",
+)
 #: Bytes from which a request is large: ranking it has threads of its own, so that small requests do not wait for it.
 _LARGE: Final = 1 << 18
 #: Threads for large requests, which take up to twenty times their size in memory while they are parsed.
 _LARGE_THREADS: Final = 2
 #: Bytes of a response that are sent before the client has to have read those before.
 _PIECE: Final = 1 << 16
-#: Documents of a response that are written at a time.
-_DOCUMENTS: Final = 100
 #: Where the middleware leaves the function that counts the bytes of a request.
 _TAKE: Final = "marginrank.take"
-_ALLOWED: Final = "POST /rank, GET /model, GET /health, GET /metrics and GET /docs"
+_ALLOWED: Final = "POST /rank, POST /v1/rerank, GET /model, GET /health, GET /metrics and GET /docs"
 
 
 def create_app(path: str | Path, limits: ServiceLimits | None = None, *, reload_every: float = 2.0) -> FastAPI:
@@ -207,26 +124,47 @@ def _add_rank(app: FastAPI, served: ServedModel, limits: ServiceLimits) -> None:
     small = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rank")
     large = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="rank-large")
 
-    @app.post("/rank", openapi_extra=REQUEST_BODY, responses=RESPONSES, response_class=Response)
-    async def rank(request: Request) -> Response:
-        """Rank the documents of each query, best first."""
+    async def answered(request: Request, wire: _Format) -> Response:
         take = request.scope[_TAKE]
         body = await read_body(request, limits, take)
         pool = small if len(body) < _LARGE else large
         # One look at the model: it may be replaced meanwhile.
-        answer, rank_request = await _in_time(pool, limits, request, body, served.loaded)
+        answer, rank_request = await _in_time(pool, limits, request, body, served.loaded, wire)
         take(len(answer))
         served.metrics.queries.inc(len(rank_request.queries))
         served.metrics.documents.inc(sum(len(query.documents) for query in rank_request.queries))
         return _response(answer)
 
+    @app.post("/rank", openapi_extra=REQUEST_BODY, responses=RESPONSES, response_class=Response)
+    async def rank(request: Request) -> Response:
+        """Rank the documents of each query, best first."""
+        return await answered(request, _RANK)
+
+    @app.post("/v1/rerank", openapi_extra=RERANK_BODY, responses=RERANK_RESPONSES, response_class=Response)
+    @app.post("/v2/rerank", include_in_schema=False)
+    async def rerank(request: Request) -> Response:
+        """Rank the documents of one query, in the format of the rerank routes of Cohere and Jina."""
+        return await answered(request, _RERANK)
+
+
+class _Format(NamedTuple):
+    """How requests are read from JSON, how responses are written, and how to make these smaller."""
+
+    read: Callable[..., Any]
+    write: Callable[..., Iterator[str]]
+    smaller: str
+
+
+_RANK: Final = _Format(read_request, write_ranking, "set k, or leave explain out")
+_RERANK: Final = _Format(read_rerank, write_rerank, "set top_n, or leave return_documents out")
+
 
 async def _in_time(
-    pool: ThreadPoolExecutor, limits: ServiceLimits, request: Request, body: bytes, loaded: Loaded
+    pool: ThreadPoolExecutor, limits: ServiceLimits, request: Request, body: bytes, loaded: Loaded, wire: _Format
 ) -> tuple[bytes, RankRequest]:
     """Answer on another thread, until the time is up or the client is gone, so that nobody else waits for it."""
     stopped = threading.Event()
-    work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits, stopped)
+    work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits, stopped, wire)
     gone = asyncio.create_task(_disconnected(request))
     try:
         await asyncio.wait((work, gone), timeout=limits.timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -246,60 +184,24 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _answer(body: bytes, loaded: Loaded, limits: ServiceLimits, stopped: threading.Event) -> tuple[bytes, RankRequest]:
+def _answer(
+    body: bytes, loaded: Loaded, limits: ServiceLimits, stopped: threading.Event, wire: _Format
+) -> tuple[bytes, RankRequest]:
     """Return the answer to a request, as JSON, and the parsed request; end early once it is stopped."""
 
     def check_stop() -> None:
         if stopped.is_set():
             raise Refusal(503, "nobody waits for the answer; ask again")
 
-    rank_request = read_request(parse_json(body, check_stop), loaded.model, limits, check_stop)
+    rank_request: RankRequest = wire.read(parse_json(body, check_stop), loaded.model, limits, check_stop)
     pieces, size = [], 0
-    for piece in _written(rank_request, loaded):
+    for piece in wire.write(rank_request, loaded):
         check_stop()
         size += len(piece)
         if size > limits.max_response_bytes:
-            raise Refusal(
-                413, f"the response has more than {limits.max_response_bytes:,} bytes; set k, or leave explain out"
-            )
+            raise Refusal(413, f"the response has more than {limits.max_response_bytes:,} bytes; {wire.smaller}")
         pieces.append(piece)
     return "".join(pieces).encode(), rank_request
-
-
-# Characters beyond ASCII are escaped: ids may hold halves of a pair, which UTF-8 does not have.
-_dumps: Final = json.JSONEncoder(allow_nan=False).encode
-
-
-def _written(rank_request: RankRequest, loaded: Loaded) -> Iterator[str]:
-    """Write an answer as JSON, piece by piece."""
-    yield f'{{"model": {_dumps(loaded.digest)}, "queries": ['
-    for number, query in enumerate(rank_request.queries):
-        yield f'{", " if number else ""}{{"id": {_dumps(query.id)}, "documents": ['
-        ranked = _ranked(query, f"queries[{number}]", rank_request, loaded.model)
-        separator = ""
-        while documents := list(islice(ranked, _DOCUMENTS)):
-            yield f"{separator}{_dumps(documents)[1:-1]}"
-            separator = ", "
-        yield "]}"
-    yield "]}"
-
-
-def _ranked(query: Query, place: str, rank_request: RankRequest, model: ScoringFunction) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a query, best first."""
-    contributions = None
-    try:
-        rows, scores = (part.tolist() for part in model.rerank(query.table, rank_request.k))
-        if rank_request.explain and rows:
-            contributions = model.explain(query.table, rows=rows)
-    except DataError as error:
-        raise Refusal(422, f"{place}: {error}") from None
-    except TypeError as error:
-        raise Refusal(422, f"explain: {error}; leave explain out") from None
-    for at, (row, score) in enumerate(zip(rows, scores, strict=True)):
-        document = {"id": query.documents[row], "rank": at + 1, "score": score}
-        if contributions is not None:
-            document["contributions"] = dict(zip(model.names, contributions[at].tolist(), strict=True))
-        yield document
 
 
 def _response(answer: bytes) -> Response:

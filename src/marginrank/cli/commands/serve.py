@@ -28,9 +28,10 @@ def command(
 ) -> None:
     """Serve a model over HTTP: POST /rank takes features or runs and returns rankings.
 
-    GET /docs describes requests and responses; /health and /metrics are for monitoring. The model is reloaded when its
-    file changes, and on SIGHUP; if the new file is damaged, this is logged and the old model stays in use. On SIGTERM
-    or Ctrl-C, the service finishes the requests in progress. Requires the extra serve.
+    POST /v1/rerank does so in the format of Cohere and Jina. GET /docs describes requests and responses; /health and
+    /metrics are for monitoring. The model is reloaded when its file changes, and on SIGHUP; if the new file is damaged,
+    this is logged and the old model stays in use. On SIGTERM or Ctrl-C, the service finishes the requests in progress.
+    Requires the extra serve.
     """
     check_inputs([model])
     from marginrank.serving import serve  # noqa: PLC0415
