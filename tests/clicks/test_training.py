@@ -372,5 +372,5 @@ def test_documents_that_only_some_rankers_show_are_weighted_without_bias() -> No
     np.testing.assert_allclose(relevance, grades, atol=0.03)
     by_click = document_weights(log, curve) / log.impressions[0]
     np.testing.assert_allclose(by_click, [1.0, 0.75, 0.25, 0.0], atol=0.03)
-    with pytest.raises(ParameterError, match="weights is 'both'; choose 'exposure' or 'click'"):
+    with pytest.raises(ValueError, match="no weights 'both'; choose 'exposure' or 'click'"):
         log.to_queries(curve, weights="both")  # type: ignore[arg-type]

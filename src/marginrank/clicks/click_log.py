@@ -334,7 +334,7 @@ class ClickLog:
         from marginrank.clicks.propensities import document_weights, exposure_weights  # noqa: PLC0415
 
         if weights not in ("exposure", "click"):
-            raise ParameterError(Parameter("weights"), f" is {weights!r}; choose 'exposure' or 'click'")
+            raise ValueError(f"there are no weights {weights!r}; choose 'exposure' or 'click'")
         if negative not in ("error", "zero"):
             raise ParameterError(Parameter("negative"), f" is {negative!r}; choose 'error' or 'zero'")
         if not self.documents.n_features:
