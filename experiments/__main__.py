@@ -70,8 +70,10 @@ def run(
                     continue
                 _say(write(experiment, results, data, folder, size)[0])
         _write_summaries(folder)
+        for failure in failures:
+            typer.echo(f"error: {failure}", err=True)
         if failures:
-            raise failures[0]
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -121,6 +121,8 @@ def documents(queries: Queries, keep: BoolArray) -> Queries:
         query_offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None,
         rows=None,
+        keyed_by=None,
+        keys=queries.document_keys[keep],
     )
 
 

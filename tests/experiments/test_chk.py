@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.chk import MEASURES, differences, pack, unpack
+from experiments.chk import MEASURES, differences, pack, prepared, ranker, unpack
 from experiments.chk_health import UnscaledPartialOrder, few_relevant
 from experiments.chk_matrix_report import LINEUPS, PAPER, Matrix, _claims
 from experiments.chk_time import ARGMAX, generated, split
 from experiments.timing import TimedRisk
+from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
 from marginrank.scorers.linear.scorer import PreparedLinear
 from marginrank.training.risk import RankingRisk
@@ -100,3 +101,11 @@ def test_figure_nine_has_a_number_for_every_column():
     assert {len(row) for name, row in PAPER.items() if name != "McRank"} == {15}
     assert len(PAPER["McRank"]) == 9
     assert PAPER["COMBO"][3:6] == (0.667, 0.434, 0.345)
+
+
+def test_scaled_queries_with_fewer_documents_can_be_trained_on(data):
+    queries = Queries.concatenate(prepared(data, "ohsumed2", "cleaned", 3))
+    few = few_relevant(queries, 1)
+    assert few.n_documents < queries.n_documents
+    assert len(few.document_keys) == few.n_documents
+    assert ranker("MAP").fit(few).predict(few).shape == (few.n_documents,)
