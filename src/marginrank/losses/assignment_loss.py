@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter, ParameterError
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional
 from marginrank.losses.ideal_ranking import Ideal, TwoBoundLoss
@@ -152,7 +152,7 @@ class GroupedLoss(TwoBoundLoss):
         super().__post_init__()
         reason = why_no_groups(self.parsed_measure, self.parsed_map)
         if reason is not None:
-            raise ValueError(reason)
+            raise ParameterError(reason)
         if self.topics is not None and (not self.parsed_measure.sums_over_ranks or self.parsed_measure.depth is None):
             raise ValueError(f"topics need a sum over the first k ranks, such as ndcg@10, not {self.parsed_measure}")
         if not 0 < self.limit < np.inf:
@@ -177,6 +177,9 @@ class GroupedLoss(TwoBoundLoss):
         return PreparedGroups(self.parsed_measure, self.parsed_map, self.bound, judged, ties, self.ideal)
 
 
+_IGNORE: Final = Parameter("groups", "ignore")
+
+
 def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
     """Return whether rankings can be restricted to one document of each group under a measure and a feature map.
 
@@ -187,27 +190,30 @@ def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
     return why_no_groups(measure, feature_map) is None
 
 
-def why_no_groups(measure: Measure, feature_map: FeatureMap) -> str | None:
+def why_no_groups(measure: Measure, feature_map: FeatureMap) -> Message | None:
     """Return why rankings cannot be restricted to one document of each group; None if they can.
 
+    >>> from marginrank.errors import write
     >>> from marginrank.measures import parse_measure
-    >>> print(why_no_groups(parse_measure("auc"), Positional()))
+    >>> print(write(why_no_groups(parse_measure("auc"), Positional())))
     groups need a sum over ranks, such as ndcg@10, or rr, not auc: which document stands for a group changes ...
     """
     if not isinstance(feature_map, Positional):
         return (
             f"groups need the feature map dorm, not {feature_map}: its coefficients are means over pairs, or sums over "
-            "documents, which change with the documents that stand for the groups; use dorm, or groups='ignore'"
+            "documents, which change with the documents that stand for the groups; use dorm, or ",
+            _IGNORE,
         )
     if not measure.sums_over_ranks and not (measure.first_only and measure.discounts(1) is not None):
         return (
             f"groups need a sum over ranks, such as ndcg@10, or rr, not {measure}: which document stands for a group "
-            "changes what all others count, so that the argmax is no assignment; use ndcg@10, or groups='ignore'"
+            "changes what all others count, so that the argmax is no assignment; use ndcg@10, or ",
+            _IGNORE,
         )
     shape = feature_map.shape
     depth = measure.depth or (2 if isinstance(shape, str) else len(shape))
     if feature_map.profile(depth, measure)[-1] < 0:
-        return f"the profile {shape} falls below 0, that of documents not ranked; use sqrt or log, or groups='ignore'"
+        return f"the profile {shape} falls below 0, that of documents not ranked; use sqrt or log, or ", _IGNORE
     return None
 
 

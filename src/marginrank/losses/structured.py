@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from marginrank.errors import ParameterError
 from marginrank.losses.assignment_loss import PreparedGroups, takes_groups, why_no_groups
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant
@@ -59,7 +60,7 @@ class StructuredLoss(TwoBoundLoss):
         oracle_for(self.parsed_measure, self.parsed_map)
         reason = why_no_groups(self.parsed_measure, self.parsed_map) if self.groups == "require" else None
         if reason is not None:
-            raise ValueError(reason)
+            raise ParameterError(reason)
 
     def uses_groups(self, groups: AnyArray | None) -> bool:
         """Return whether rankings are restricted to one document of each of these groups."""

@@ -289,9 +289,10 @@ class Recommender(FactorAttributes, BaseEstimator):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is {value!r}; give a whole number from {least} up")
         if isinstance(self.item_bias, str) or not 0 <= self.item_bias < np.inf:
-            raise ValueError(f"item_bias is {self.item_bias!r}; give True, False or a length from 0 up")
+            problem = f" is {self.item_bias!r}; give True, False or a length from 0 up"
+            raise ParameterError(Parameter("item_bias"), problem)
         if not isinstance(self.popularity, bool | np.bool_):
-            raise ValueError(f"popularity is {self.popularity!r}; give True or False")
+            raise ParameterError(Parameter("popularity"), f" is {self.popularity!r}; give True or False")
         if not self.tol >= 0:
             raise ParameterError(Parameter("tol"), f" is {self.tol!r}; give a number from 0 up")
         if not 0 < self.column_length < np.inf:
