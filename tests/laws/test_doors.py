@@ -18,6 +18,7 @@ NAMES = ["bm25", "clicks", "age", "flat"]
 #: Small ones of every kind; some kinds more than once.
 SPELLED = {
     "linear": ["linear", "linear(missing=mean)"],
+    "adaptive": ["adaptive(context=2)", "adaptive(context=2,nonnegative=true)"],
     "additive": ["additive(bins=8)", "additive(bins=8,shape=steps)"],
     "kernel": ["kernel(rank=20)", "kernel(kernel=poly,rank=20)"],
     "neural": ["neural(hidden=8,epochs=2)"],
