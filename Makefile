@@ -13,7 +13,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax xgboost check lint docs bench reproduce kills lock audit clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax xgboost engines check lint docs bench reproduce kills lock audit clean
 
 help:
 	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
@@ -29,6 +29,7 @@ help:
 	@echo "make torch     add PyTorch (several GB where it comes with CUDA), so that its tests run"
 	@echo "make jax       add JAX, so that its tests run"
 	@echo "make xgboost   add XGBoost for the CPU, so that its tests run"
+	@echo "make engines   add LanceDB (180 MB), Qdrant, tantivy and psycopg, so that their tests run"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run or continue the experiments of the papers (experiments/results/costs.md has times)"
@@ -167,6 +168,12 @@ XGBOOST := 3.2.0
 
 xgboost: $(TESTS)
 	@$(BIN)/python -c 'import xgboost' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check xgboost-cpu==$(XGBOOST)
+
+# LanceDB alone is 180 MB, so nothing but this target installs what hybrid search in engines is tried with.
+ENGINES := lancedb==0.40.0 psycopg[binary]==3.3.9 qdrant-client==1.20.0 tantivy==0.27.0
+
+engines: $(TESTS)
+	@$(BIN)/python -c 'import lancedb, psycopg, qdrant_client, tantivy' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(ENGINES)
 
 # For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
 compile = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \

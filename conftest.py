@@ -29,6 +29,10 @@ if not importlib.util.find_spec("torch"):
     collect_ignore += ["src/marginrank/integrations/pytorch.py"]
 if not importlib.util.find_spec("jax"):
     collect_ignore += ["src/marginrank/integrations/jax.py"]
+if not importlib.util.find_spec("lancedb"):
+    collect_ignore += ["src/marginrank/integrations/lancedb.py"]
+if not importlib.util.find_spec("qdrant_client"):
+    collect_ignore += ["src/marginrank/integrations/qdrant.py"]
 if not importlib.util.find_spec("distributed"):
     collect_ignore += ["src/marginrank/distributed/cluster_partitions.py"]
 #: These train models when they are imported, which is for forks alone.

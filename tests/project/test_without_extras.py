@@ -43,7 +43,21 @@ def test_a_module_names_its_extra(printed, place, module, library, extra):
     assert printed[place] == f"marginrank.integrations.{module} needs {library}: pip install 'marginrank[{extra}]'"
 
 
-@pytest.mark.parametrize(("target", "version"), [("torch", "TORCH := 2."), ("jax", "JAX := 0.")])
+@pytest.mark.parametrize(
+    ("module", "library", "package"), [("qdrant", "qdrant_client", "qdrant-client"), ("lancedb", "lancedb", "lancedb")]
+)
+def test_a_module_names_the_package_of_its_engine(module, library, package):
+    absent = WITHOUT_TORCH_AND_JAX.replace("'jax')", f"'{library}')")
+    code = f"{absent}\nimport marginrank.integrations.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"ImportError: marginrank.integrations.{module} needs ")
+    assert done.stderr.splitlines()[-1].endswith(f": pip install {package}")
+
+
+@pytest.mark.parametrize(
+    ("target", "version"), [("torch", "TORCH := 2."), ("jax", "JAX := 0."), ("engines", "ENGINES := lancedb==")]
+)
 def test_ci_installs_the_version_that_the_makefile_names_and_goes_on_without(pytestconfig, target, version):
     root = pytestconfig.rootpath
     script = root / ".ci" / "run"
