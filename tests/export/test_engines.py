@@ -17,7 +17,7 @@ from tests.export.trained import N_DOCUMENTS, TRAINERS, hard_documents, trained
 
 TREES = {"steps", "steps-standard", "trees", "trees-on-steps", "trees-single"}
 LINEAR = {"linear", "linear-standard", "linear-zero", "linear-flags"}
-VESPA = TREES | LINEAR | {"linear-minmax", "lines", "trees-on-linear"}
+VESPA = TREES | LINEAR | {"adaptive", "adaptive-standard", "linear-minmax", "lines", "trees-on-linear"}
 GROUP = [SIZE] * (N_DOCUMENTS // SIZE)
 
 

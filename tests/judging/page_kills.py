@@ -122,7 +122,8 @@ def judge_with_kills(folder, browser, n_documents, n_kills, seed=0):
         for rater in raters:
             rater.wait()
     assert [rater.press() for rater in raters] == [None, None]
-    assert server.stop() == 0
+    code = server.stop()
+    assert code == 0, code
     return _check(folder / "documents.judged.db", raters, n_documents)
 
 

@@ -251,7 +251,7 @@ def test_names_that_are_unknown_are_explained():
         parse_solver(3)
     with pytest.raises(ValueError, match=r"unknown scorer 'linaer'; did you mean 'linear'\?"):
         parse_scorer("linaer")
-    assert list(registered(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
+    assert list(registered(Scorer)) == ["adaptive", "additive", "boosted", "kernel", "linear", "neural"]
     solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "stochastic", "subgradient"]
     assert list(registered(Solver)) == solvers
 
