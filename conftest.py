@@ -33,6 +33,14 @@ if not importlib.util.find_spec("lancedb"):
     collect_ignore += ["src/marginrank/integrations/lancedb.py"]
 if not importlib.util.find_spec("qdrant_client"):
     collect_ignore += ["src/marginrank/integrations/qdrant.py"]
+for module, library in (
+    ("pyterrier", "pyterrier"),
+    ("langchain", "langchain_core"),
+    ("llama_index", "llama_index"),
+    ("haystack", "haystack"),
+):
+    if not importlib.util.find_spec(library):
+        collect_ignore += [f"src/marginrank/integrations/{module}.py"]
 if not importlib.util.find_spec("distributed"):
     collect_ignore += ["src/marginrank/distributed/cluster_partitions.py"]
 #: These train models when they are imported, which is for forks alone.

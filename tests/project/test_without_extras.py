@@ -65,3 +65,20 @@ def test_ci_installs_the_version_that_the_makefile_names_and_goes_on_without(pyt
         pytest.skip("a source distribution has no .ci")
     assert f"make {target} || echo" in script.read_text(encoding="utf-8")
     assert version in (root / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "package"),
+    [
+        ("pyterrier", "pyterrier", "python-terrier"),
+        ("langchain", "langchain_core", "langchain-core"),
+        ("llama_index", "llama_index", "llama-index-core"),
+        ("haystack", "haystack", "haystack-ai"),
+    ],
+)
+def test_a_framework_that_is_not_installed_is_named(module, library, package):
+    code = f"import sys; sys.modules[{library!r}] = None; import marginrank.integrations.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(f"ImportError: marginrank.integrations.{module} needs ")
+    assert said.endswith(f": pip install {package}")
