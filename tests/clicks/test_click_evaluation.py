@@ -109,3 +109,11 @@ def test_what_cannot_be_evaluated_is_refused(case):
     silent = ClickLog.from_arrays([1, 1], ["x", "y"], [1, 2], [0, 0], propensity=[1, 1])
     with pytest.raises(DataError, match="no clicks"):
         evaluate_clicks(silent, [1, 2])
+
+
+def test_documents_that_few_impressions_show_count_as_if_all_did():
+    """By hand: x is clicked in one of two impressions at position 1, y in its only one, at position 2 with p = ½."""
+    log = ClickLog.from_arrays([1, 1, 1], ["x", "y", "x"], [1, 2, 1], [0, 1, 1])
+    scores = [1.0 if name == "y" else 0.0 for name in log.documents.document_names]
+    result = evaluate_clicks(log, scores, "dcg", propensities=Propensities.power(1.0, 2))
+    assert result.mean["ips dcg"] == pytest.approx(2.0 * 1.0 + 0.5 / np.log2(3))

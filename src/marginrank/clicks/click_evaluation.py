@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from marginrank.clicks.click_log import ClickLog
-from marginrank.clicks.propensities import Propensities, document_weights
+from marginrank.clicks.propensities import Propensities, exposure_weights
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
@@ -32,7 +32,7 @@ def evaluate_clicks(
 ) -> Evaluation:
     """Estimate a sum over relevant documents from clicks: Joachims, Swaminathan and Schnabel (WSDM 2017).
 
-    With λ(rank) = 1/log2(1 + rank) for DCG, rank for ``rank``, and w the corrected clicks of a document, ``ips`` is
+    With λ(rank) = 1/log2(1 + rank) for DCG, rank for ``rank``, and w the `exposure_weights` of a document, ``ips`` is
     Σ w λ(rank)/impressions: unbiased for the sum over relevant documents per impression. ``snips`` is Σ w λ/Σ w, the
     mean over relevant documents: less variance, a small bias. Ranks are among the documents shown for the query.
 
@@ -52,7 +52,7 @@ def evaluate_clicks(
     if estimator not in ("ips", "snips"):
         raise ParameterError(Parameter("estimator"), f" is {estimator!r}; choose ips or snips")
     gain = _gains(measure, log.documents, system)
-    weights = document_weights(log, propensities)
+    weights = exposure_weights(log, propensities)
     query = log.documents.query_of_row
     if not np.any(weights):
         raise DataError("the log has no clicks; nothing can be evaluated with it")
@@ -173,8 +173,7 @@ def click_agreement(log: ClickLog, judged: Queries, *, propensities: Propensitie
     pairs = log.documents
     keys = zip(as_text(pairs.query_ids)[pairs.query_of_row].tolist(), pairs.document_names.tolist(), strict=True)
     grade = np.array([grades.get(key, np.nan) for key in keys])
-    shown = np.bincount(log.pair, log.shown, pairs.n_documents)
-    rate = document_weights(log, propensities) / np.maximum(shown, 1e-300)
+    rate = exposure_weights(log, propensities) / log.impressions[pairs.query_of_row]
     values, weights = np.zeros(len(pairs)), np.zeros(len(pairs))
     for query in range(len(pairs)):
         start, stop = pairs.offsets[query : query + 2]

@@ -11,7 +11,7 @@ import numpy as np
 
 from marginrank.clicks.click_evaluation import Estimator, click_interval, compare_clicks, evaluate_clicks
 from marginrank.clicks.click_log import ClickLog
-from marginrank.clicks.propensities import Propensities, document_weights
+from marginrank.clicks.propensities import Propensities, exposure_weights
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Comparison, PairedComparison
@@ -267,7 +267,7 @@ def _correction(report: ClickReport) -> list[str]:
 def _documents(report: ClickReport) -> str:
     """Show the documents of which the share among the clicks of their query changes most."""
     log, pairs = report.log, report.log.documents
-    weights = document_weights(log, report.propensities)
+    weights = exposure_weights(log, report.propensities)
     clicks = np.bincount(log.pair, log.clicks, pairs.n_documents)
     shown = np.bincount(log.pair, log.shown, pairs.n_documents)
     place = np.bincount(log.pair, log.shown * log.position, pairs.n_documents) / np.maximum(shown, 1e-300)
