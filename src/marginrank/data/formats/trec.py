@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,20 @@ class Qrels:
         topics, offsets, documents, grades = _flat(judgements, "grade")
         return cls(topics, offsets, documents, _pooled(grades))
 
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return ``{topic: {document: grade}}``, as ranx and ir-measures take them.
+
+        Whole grades are ints. Unjudged documents are left out, and so are topics that have no others.
+
+        >>> Qrels.from_dict({"q1": {"d1": 2, "d7": 0.5, "d8": -1}, "q2": {"d3": -1}}).to_dict()
+        {'q1': {'d1': 2, 'd7': 0.5}}
+        """
+        grades = (
+            {name: int(grade) if grade.is_integer() else grade for name, grade in of_topic.items() if not isnan(grade)}
+            for of_topic in _nested(self.offsets, self.document_ids, self.grades)
+        )
+        return {topic: judged for topic, judged in zip(self.topics.tolist(), grades, strict=True) if judged}
+
     def __repr__(self) -> str:
         n_unjudged = int(np.isnan(self.grades).sum())
         unjudged = f", {n_unjudged:,} unjudged documents" if n_unjudged else ""
@@ -87,6 +103,15 @@ class Run:
         """
         return cls(*_flat(scores, "score"), tag)
 
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return ``{topic: {document: score}}``, as ranx and ir-measures take them.
+
+        >>> Run.from_dict({"q1": {"d1": 7.1, "d2": 3}}).to_dict()
+        {'q1': {'d1': 7.1, 'd2': 3.0}}
+        """
+        lists = _nested(self.offsets, self.document_ids, self.scores)
+        return dict(zip(self.topics.tolist(), lists, strict=True))
+
     def __repr__(self) -> str:
         return f"Run({self.tag!r}, {len(self):,} topics, {len(self.scores):,} documents)"
 
@@ -107,6 +132,12 @@ class Run:
         sizes = np.diff(self.offsets) if depth is None else np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return Run(self.topics, offsets, self.document_ids[kept], self.scores[kept], self.tag)
+
+
+def _nested(offsets: IntArray, document_ids: AnyArray, numbers: FloatArray) -> Iterator[dict[str, float]]:
+    """Yield the numbers of each topic by document."""
+    for start, stop in pairwise(offsets.tolist()):
+        yield dict(zip(document_ids[start:stop].tolist(), numbers[start:stop].tolist(), strict=True))
 
 
 def _flat(lists: Mapping[Any, Mapping[Any, float]], what: str) -> tuple[AnyArray, IntArray, AnyArray, FloatArray]:
