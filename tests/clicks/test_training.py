@@ -241,6 +241,7 @@ def larger_log(seed: int = 0, n_queries: int = 60) -> tuple[ClickLog, Queries]:
         (StructuredLoss("dcg@5"), {}),
         (StructuredLoss("dcg@5"), {"bound": "tight"}),
         ("ranksvm", {"scorer": "additive"}),
+        ("ranksvm", {"scorer": "adaptive(context=1)"}),
         ("ranksvm", {"scorer": "kernel"}),
         ("softmax", {"scorer": "boosted", "solver": "auto"}),
         ("ranksvm", {"scorer": "boosted"}),

@@ -1,0 +1,45 @@
+"""Features of the text of a query."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marginrank import Adaptive, Queries, Ranker
+from marginrank.preparation import QUERY_TEXT_FEATURES, query_text_features
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", (0, 0, 0, 0, 0)),
+        ("?", (0, 0, 0, 0, 1)),
+        ("is", (1, 2, 0, 0, 1)),
+        ("island", (1, 6, 0, 0, 0)),
+        ("iso-9001 2015", (2, 6, 1, 1, 0)),
+        ("größe 42", (2, 3.5, 1, 0, 0)),
+        ("  Where is it", (3, 3, 0, 0, 1)),
+    ],
+)
+def test_features_by_hand(text, expected):
+    assert query_text_features([text]).tolist() == [pytest.approx(expected)]
+
+
+def test_they_are_context_for_adaptive_weights():
+    """Queries with a part number are answered by words, others by meaning."""
+    rng = np.random.default_rng(0)
+    texts = [f"bolt m{n}x40" if n % 2 else "something to hold two boards together" for n in range(60)]
+    x = rng.standard_normal((600, 2))
+    y = x[np.arange(600), (np.repeat(np.arange(60), 10) + 1) % 2] > 0.8
+    z = np.repeat(query_text_features(texts), 10, axis=0)
+    names = ["bm25", "dense", *QUERY_TEXT_FEATURES]
+    queries = Queries.from_arrays(np.hstack([x, z]), y, group=[10] * 60, feature_names=names)
+    ranker = Ranker("svmmap", scorer=Adaptive(context=QUERY_TEXT_FEATURES), C=10.0).fit(queries[:40])
+    assert ranker.score(queries[40:]) > Ranker("svmmap", C=10.0).fit(queries[:40]).score(queries[40:]) + 0.1
+    weights = ranker.query_weights(queries[40:42])
+    assert weights.weights[1, 0] > weights.weights[1, 1]
+    assert weights.weights[0, 0] < weights.weights[0, 1]
+
+
+def test_no_texts_have_no_rows():
+    assert query_text_features([]).shape == (0, 5)
