@@ -38,7 +38,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True}
 # An extra of several GB, which pages can be built without.
-autodoc_mock_imports = ["torch", "jax"]
+autodoc_mock_imports = ["torch", "jax", "lancedb", "qdrant_client"]
 napoleon_numpy_docstring = False
 default_role = "code"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -48,14 +48,13 @@ def words(text: str) -> list[str]:
 
 
 class InQdrant:
-    """A collection in local mode; words are sparse vectors, whose values have noise, so that no scores are equal."""
+    """A collection in local mode; words are sparse vectors, of which many have the same score."""
 
     def __init__(self, collection: Collection) -> None:
         from qdrant_client import QdrantClient, models
 
         vocabulary = sorted({word for text in collection.texts for word in words(text)})
         numbers = {word: number for number, word in enumerate(vocabulary)}
-        rng = np.random.default_rng(1)
         self.client = QdrantClient(":memory:")
         self.client.create_collection(
             "pages",
@@ -63,15 +62,15 @@ class InQdrant:
             sparse_vectors_config={"words": models.SparseVectorParams(modifier=models.Modifier.IDF)},
         )
 
-        def sparse(text: str, noise: float) -> Any:
+        def sparse(text: str) -> Any:
             counts = Counter(numbers[word] for word in words(text) if word in numbers)
-            values = [count / (count + 1) + noise * rng.random() for count in counts.values()]
+            values = [count / (count + 1) for count in counts.values()]
             return models.SparseVector(indices=list(counts), values=values)
 
         points = [
             models.PointStruct(
                 id=number,
-                vector={"words": sparse(text, 0.1), "vector": vector.tolist()},
+                vector={"words": sparse(text), "vector": vector.tolist()},
                 payload={"name": name},
             )
             for number, (name, text, vector) in enumerate(
@@ -80,7 +79,7 @@ class InQdrant:
         ]
         self.client.upsert("pages", points)
         self.queries = {
-            query: {"words": sparse(text, 0.0), "vector": vector.tolist()}
+            query: {"words": sparse(text), "vector": vector.tolist()}
             for query, text, vector in zip(
                 collection.query_ids, collection.query_texts, collection.query_vectors, strict=True
             )

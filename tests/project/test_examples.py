@@ -16,8 +16,8 @@ from marginrank.runtime.option_objects import OptionObject
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sh"})
-#: Run by tests/export/test_hybrid_search.py, which also checks its figures.
-ELSEWHERE = {"hybrid_in_sqlite.py"}
+#: Run by tests/export/test_hybrid_search.py and tests/integrations/test_engine_example.py, which check their figures.
+ELSEWHERE = {"hybrid_in_sqlite.py", "hybrid_engines.py"}
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -28,6 +30,9 @@ def collect(
 ) -> Queries:
     """Search with every named vector of every query, and return a column of scores for each, NaN where not found.
 
+    Qdrant ranks equal scores in some order, which its fusions depend on. To keep it, all but the first of equal scores
+    are lowered by the least amount that a float64 has.
+
     Args:
         client: A client of Qdrant.
         collection: Name of the collection.
@@ -43,7 +48,8 @@ def collect(
         found = client.query_points(
             collection, query=vector, using=name, limit=k, with_payload=[document] if document else False
         )
-        return [(point.id if document is None else point.payload[document], point.score) for point in found.points]
+        ids = (point.id if document is None else point.payload[document] for point in found.points)
+        return zip(ids, _in_order([point.score for point in found.points]), strict=True)
 
     names = dict.fromkeys(name for vectors in queries.values() for name in vectors)
     return pool(
@@ -55,13 +61,24 @@ def collect(
     )
 
 
+def _in_order(scores: Iterable[float]) -> Iterator[float]:
+    """Lower equal scores so that each is below the one before.
+
+    >>> list(_in_order([2.0, 1.0, 1.0, 0.5]))
+    [2.0, 1.0, 0.9999999999999999, 0.5]
+    """
+    limit = np.inf
+    for score in scores:
+        limit = min(score, float(np.nextafter(limit, -np.inf)))
+        yield limit
+
+
 def hybrid_query(fusion: Fusion, vectors: Mapping[str, Any], *, k: int = 100) -> dict[str, Any]:
     """Return the arguments of ``client.query_points`` that rank by a fusion: ``prefetch`` and ``query``.
 
     The weighted RRF of Qdrant stretches ranks, 1 / (rank / w + k - 1), so learned weights are not its weights. Here
     each retriever is ranked by an RRF of its own, and a formula sums these with the weights: scores are those of
-    `Fusion`, in the precision of float32. Qdrant gives equal scores of a retriever different ranks, and `Fusion` gives
-    them their mean.
+    `Fusion`, in the precision of float32.
 
     Args:
         fusion: ``Fusion("rrf")``, trained on what `collect` returned.
