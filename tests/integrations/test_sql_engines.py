@@ -170,3 +170,13 @@ def test_statements_of_other_retrievers_are_refused(collection: Collection) -> N
     turned = dict(reversed(engine.retrievers.items()))
     values = engine.queries["q3"]
     assert engine.db.execute(sqlite.statement(fusion, turned), values).fetchall() == engine.search(fusion, "q3")
+
+
+def test_duckdb_gets_the_parameters_that_a_statement_has() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    retrievers = {"a": "SELECT 'd', $x::DOUBLE", "b": "SELECT 'e', $y::DOUBLE"}
+    with duckdb.connect() as db:
+        found = in_duckdb.collect(db, {"q": {"x": 1.0, "y": 2.0}}, retrievers)
+        np.testing.assert_array_equal(found.X, [[1.0, np.nan], [np.nan, 2.0]])
+        with pytest.raises(duckdb.InvalidInputException, match="y"):
+            in_duckdb.collect(db, {"q": {"x": 1.0}}, retrievers)

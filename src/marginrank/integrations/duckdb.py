@@ -33,7 +33,7 @@ def collect(
 
     def execute(select: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         # DuckDB refuses parameters that a statement does not have.
-        named = {name: values[name] for name in _PARAMETER.findall(select)}
+        named = {name: values[name] for name in _PARAMETER.findall(select) if name in values}
         rows: list[tuple[Any, ...]] = connection.execute(select, named).fetchall()
         return rows
 
