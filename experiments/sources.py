@@ -31,6 +31,8 @@ _FOLDERS: Final = {_PACKAGE: Path(str(marginrank.__file__)).parent, _EXPERIMENTS
 _LOADERS: Final = frozenset({"load_modules", "parse_spelling", "registered"})
 #: What no number depends on: trained models are written there, and a release changes the version.
 _UNRELATED: Final = ("marginrank.export", "marginrank.version")
+#: A folder whose modules are not chosen by a spelling here: experiments call the reader of a format itself.
+_CALLED_BY_NAME: Final = ("marginrank.data.formats",)
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -270,6 +272,7 @@ def _leads_to(name: str) -> list[str]:
     if loads and not any(_defined(node) == ["load_modules"] for node in tree.body):
         strings = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         folders = [_folder(name), *(text for text in strings if _belongs(text, _PACKAGE) and _is_module(text))]
+        folders = [folder for folder in folders if folder not in _CALLED_BY_NAME]
         reached += [module for folder in folders for module in _modules_below(folder)]
     return reached
 

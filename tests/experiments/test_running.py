@@ -192,8 +192,10 @@ def test_a_record_is_stale_after_a_change_of_plan_data_or_report(tmp_path):
     write_from_record(other, tmp_path)
     assert stale(other, record, tmp_path) == []
     document = json.loads(record.read_text())
-    record.write_text(json.dumps(document | {"code": document["code"] | {"marginrank.gone": "1"}}))
-    assert stale(other, record, tmp_path) == ["the code changed: marginrank.gone"]
+    record.write_text(json.dumps(document | {"code": document["code"] | {__name__: "1"}}))
+    assert stale(other, record, tmp_path) == [f"the code changed: {__name__}"]
+    record.write_text(json.dumps(document | {"code": document["code"] | {"marginrank.no_longer_reached": "1"}}))
+    assert stale(other, record, tmp_path) == []
 
 
 def test_the_cost_page_adds_up_the_records(tmp_path):

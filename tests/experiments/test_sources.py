@@ -121,6 +121,13 @@ def test_releases_exports_and_commands_make_no_result_stale():
         assert "experiments.verdicts" not in rooms
 
 
+def test_results_depend_on_the_reader_they_call_and_on_no_other():
+    for name in ("yue-fusion", "which-loss"):
+        reached = code_digests(task.call for task in all_experiments()[name].plan("full"))
+        assert "marginrank.data.formats.letor" in reached
+        assert "marginrank.data.formats.parquet" not in reached
+
+
 LOADED = """
 import importlib, sys
 from pathlib import Path
