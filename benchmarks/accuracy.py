@@ -2,7 +2,7 @@
 
 C is chosen by MAP on the validation part of each fold, under the policy of the official scripts, from the ten values of
 `DEFAULT_CS`; nothing else is chosen. ``plain`` trains on the features as they are, all queries alike; ``recipe`` on
-features standardised by query, queries weighted by the sum of their grades. The data lies in ../shared/data.
+features standardized by query, queries weighted by the sum of their grades. The data lies in ../shared/data.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def measure(sizes: Sequence[int], n_draws: int) -> dict[str, Any]:
     }
 
 
-def summarise(results: Mapping[str, Any]) -> dict[str, list[tuple[int, float, float]]]:
+def summarize(results: Mapping[str, Any]) -> dict[str, list[tuple[int, float, float]]]:
     """Size, mean and standard deviation over draws, by method."""
     return {
         name: [
@@ -148,7 +148,7 @@ def summarise(results: Mapping[str, Any]) -> dict[str, list[tuple[int, float, fl
 
 
 def table(results: Mapping[str, Any]) -> str:
-    rows = summarise(results)
+    rows = summarize(results)
     sizes = [size for size, *_ in next(iter(rows.values()))]
     lines = ["| | " + " | ".join(f"{size} queries" for size in sizes) + " |", "| --- |" + " --- |" * len(sizes)]
     lines += [
@@ -164,7 +164,7 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join([about, "", *lines, ""])
 
 
-# The picture: colours for light and dark, and a background of its own, so that it can be read on any page.
+# The picture: colors for light and dark, and a background of its own, so that it can be read on any page.
 WIDTH, HEIGHT = 580, 360
 LEFT, RIGHT, TOP, BOTTOM = 50, 172, 46, 44
 LIGHT = ("#0a6bb0", "#00856a", "#c4500a", "#99478c", "#8a6d00", "#5d5d66")
@@ -172,7 +172,7 @@ DARK = ("#5ab4ec", "#3fc9a4", "#f2935c", "#d992cc", "#d9bb4a", "#b0b0ba")
 
 
 def style() -> str:
-    def colours(palette: Sequence[str], ink: str, soft: str, paper: str, grid: str) -> str:
+    def colors(palette: Sequence[str], ink: str, soft: str, paper: str, grid: str) -> str:
         series = [f".c{n} {{ stroke: {one}; }} .t{n} {{ fill: {one}; }}" for n, one in enumerate(palette)]
         rules = (
             f"text {{ fill: {ink}; }} .soft {{ fill: {soft}; }} .paper {{ fill: {paper}; }} .grid {{ stroke: {grid}; }}"
@@ -185,15 +185,15 @@ text {{ font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-
 .line {{ fill: none; stroke-width: 2.5; }}
 .sd {{ stroke-width: 1.6; opacity: 0.65; }}
 .fixed {{ stroke-dasharray: 5 4; stroke-width: 1.8; }}
-{colours(LIGHT, "#1c2024", "#5b6470", "#ffffff", "#dfe3e8")}
+{colors(LIGHT, "#1c2024", "#5b6470", "#ffffff", "#dfe3e8")}
 @media (prefers-color-scheme: dark) {{
-{colours(DARK, "#e6e9ec", "#9aa4af", "#14171a", "#31373d")}
+{colors(DARK, "#e6e9ec", "#9aa4af", "#14171a", "#31373d")}
 }}
 """
 
 
 def picture(results: Mapping[str, Any]) -> str:
-    rows = summarise(results)
+    rows = summarize(results)
     sizes = [size for size, *_ in next(iter(rows.values()))]
     low = min(mean - sd for row in rows.values() for _, mean, sd in row)
     high = max(mean + sd for row in rows.values() for _, mean, sd in row)
@@ -240,7 +240,7 @@ def picture(results: Mapping[str, Any]) -> str:
 
 
 def spread(places: Mapping[str, float], room: float) -> dict[str, float]:
-    """Move labels apart, as little as keeps their order: blocks of labels that touch are centred on their places."""
+    """Move labels apart, as little as keeps their order: blocks of labels that touch are centered on their places."""
     blocks: list[tuple[list[str], float]] = []
     for name in sorted(places, key=lambda name: places[name]):
         blocks.append(([name], places[name]))

@@ -7,7 +7,7 @@ A cell is one setting of one system on one fold. Finished cells are lines of a J
 computes those that are missing, so it may be interrupted, and several may share the work. ``--table`` chooses the
 setting of each system, fold by fold, by NDCG@10 on the validation queries, and prints means over the test folds.
 ``best of ours`` chooses among all settings of all of our scorers in the same way; ``blend of ours``, which ``--blend``
-computes once all others are there, adds up the scores of the models chosen for our scorers, standardised by query. It
+computes once all others are there, adds up the scores of the models chosen for our scorers, standardized by query. It
 leaves out those that are more than a standard error of the difference behind the best on the validation queries.
 
 MQ2008 and OHSUMED have the publisher's five folds, read from ../shared/data. pydocs has one test set; its other queries
@@ -235,12 +235,12 @@ def compute(data: str, number: int, train: Method, threads: int) -> dict[str, An
     }
 
 
-def standardised(queries: Queries, scores: FloatArray) -> FloatArray:
+def standardized(queries: Queries, scores: FloatArray) -> FloatArray:
     """Return scores with mean 0 and deviation 1 in every query."""
     query = np.repeat(np.arange(len(queries)), queries.lengths)
-    centred = scores - (np.bincount(query, scores) / queries.lengths)[query]
-    deviation = np.sqrt(np.bincount(query, centred**2) / queries.lengths)[query]
-    return centred / np.where(deviation > 0, deviation, 1.0)
+    centered = scores - (np.bincount(query, scores) / queries.lengths)[query]
+    deviation = np.sqrt(np.bincount(query, centered**2) / queries.lengths)[query]
+    return centered / np.where(deviation > 0, deviation, 1.0)
 
 
 def blend(data: str, number: int, cells: list[dict[str, Any]]) -> Method:
@@ -257,7 +257,7 @@ def blend(data: str, number: int, cells: list[dict[str, Any]]) -> Method:
         near = [one.mean() <= one.std(ddof=1) / np.sqrt(len(one)) for one in behind]
         valid, test = zip(*(scores for scores, kept in zip(scored, near, strict=True) if kept), strict=True)
         sums = [
-            np.sum([standardised(part, scores) for scores in several], axis=0)
+            np.sum([standardized(part, scores) for scores in several], axis=0)
             for part, several in ((data.valid, valid), (data.test, test))
         ]
         return sums[0], sums[1]

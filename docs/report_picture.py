@@ -39,7 +39,7 @@ def write_example(path: Path) -> None:
 
 
 def photograph(page: Path, picture: Path) -> None:
-    """Write the top of a page to a PNG file of 64 colours."""
+    """Write the top of a page to a PNG file of 64 colors."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         sys.exit(f"no browser: none of {', '.join(BROWSERS)} is installed")

@@ -1,4 +1,4 @@
-"""Does the optimiser learn anything: Chakrabarti et al. (KDD 2008), Figures 4 to 6 and the scale of φpo."""
+"""Does the optimizer learn anything: Chakrabarti et al. (KDD 2008), Figures 4 to 6 and the scale of φpo."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "useful direction, the risk increases in all of them. AUC and MAP depend on all ranks: only one order of "
             "relevant and irrelevant documents has the largest Δ, and every useful direction reduces its violation.",
             "Without its scale φpo is larger by the number of pairs, so C is chosen from 1e-9 on, and in a second run "
-            "from 0.01 on, where the regulariser has no effect.",
+            "from 0.01 on, where the regularizer has no effect.",
         ),
     )
 

@@ -153,7 +153,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "C is one of seven values from 0.01 to 10000, chosen by MRR@k on the validation queries.",
             "With the hinge, φmrr compares the irrelevant documents with the worst relevant one. If queries have many "
             "relevant documents, this is minimal at w = 0 and the ranking is random. The tight bound subtracts the "
-            "best score of any ranking instead of that of the ideal one, and learns; its regulariser is ½‖w − w0‖² "
+            "best score of any ranking instead of that of the ideal one, and learns; its regularizer is ½‖w − w0‖² "
             "with w0 a RankSVM, for φpo as well.",
             "Tests are on the mean over k of each query.",
         ),

@@ -310,6 +310,6 @@ def report(results: Mapping[str, Any]) -> Report:
             "collapsing. Rows named tight use the tight bound of Chapelle et al. (2007), with ½‖w − w0‖² and w0 a "
             "RankSVM. Rows with shared slacks have no tight bound.",
             "Ties count their mean value over all orders, so w = 0 ranks at random. Values by query are stored with "
-            "three digits. The best of the other rows is determined on the test queries themselves, which favours it.",
+            "three digits. The best of the other rows is determined on the test queries themselves, which favors it.",
         ),
     )

@@ -31,12 +31,12 @@ DATA_NOTE: Final = (
     "that of LETOR 2.0, with the 25 features and the folds of the paper."
 )
 SCALING_NOTE: Final = (
-    "The features of OHSUMED are raw, and the paper does not say how it scales them. Here features are standardised "
+    "The features of OHSUMED are raw, and the paper does not say how it scales them. Here features are standardized "
     "within each query, on both sets; a regression then needs no intercept."
 )
 MODEL_NOTE: Final = (
     "C is chosen from 10⁻² to 10⁴, a power of ten apart, by NDCG@10 on the validation queries; λ of the paper is the "
-    "number of training queries over C. The tight bound is minimised by the concave-convex procedure instead of "
+    "number of training queries over C. The tight bound is minimized by the concave-convex procedure instead of "
     "gradient descent, from a regression w0 whose own C is chosen in the same way."
 )
 

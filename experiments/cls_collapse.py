@@ -38,7 +38,7 @@ HINGE_CS: Final = (*CS, 100000.0, 1000000.0)
 
 
 def _path(data: Path, *, name: str, shape: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, Any]:
-    """Minimise the hinge of a feature map for every C, and compare it with its value at w = 0."""
+    """Minimize the hinge of a feature map for every C, and compare it with its value at w = 0."""
     loss = StructuredLoss("ndcg@10", "po") if shape == "po" else ndcg_loss(shape=shape)
     risk = RankingRisk(PreparedLinear(scaled_fold(data, name, number, most).train), loss, n_jobs=1)
     at_zero, _ = risk(np.zeros(risk.n_parameters))
@@ -138,7 +138,7 @@ EXPERIMENT: Final = Experiment(
     "cls-collapse",
     "A hinge of NDCG that is minimal at w = 0, and a bound that is not",
     f"{PAPER}, §4 and Fig. 1",
-    "The hinge of eq. (12) is minimised for larger and larger C, with the gap as a certificate, and compared with its "
+    "The hinge of eq. (12) is minimized for larger and larger C, with the gap as a certificate, and compared with its "
     "value at w = 0. Then both bounds, the hinge and that of eq. (14), and the loss 1 − NDCG@10 are followed along "
     "the weights of a RankSVM, w = t·w_RankSVM.",
     FOLDERS,

@@ -129,7 +129,7 @@ def _at_zero(results: Mapping[str, Any], name: str) -> tuple[list[bool], str]:
 
 def _zero_finding(results: Mapping[str, Any]) -> Finding:
     zero, evidence = _at_zero(results, "ohsumed2")
-    claim = "On OHSUMED, minimising eq. (12) gives w = 0 even for very small λ."
+    claim = "On OHSUMED, minimizing eq. (12) gives w = 0 even for very small λ."
     return Finding(claim, f"{PAPER}, §5.3", in_all(zero), evidence)
 
 

@@ -24,9 +24,9 @@ IMPLICIT: Final = ("ALS", "BPR") if importlib.util.find_spec("implicit") is not 
 #: Le and Smola (2008) have c_i = (i + 1)^−0.25 for collaborative filtering.
 DORM_LOSS: Final = StructuredLoss("ndcg@10", "dorm(shape=power,d=0.25)")
 MMMF: Final = "MMMF"
-DORM_FACTORS: Final = "factorisation by DORM's loss"
+DORM_FACTORS: Final = "factorization by DORM's loss"
 #: Parameters of `Recommender`, and the numbers of ratings that have the weight 1 together, to choose C from.
-FACTORISATIONS: Final[Mapping[str, tuple[Mapping[str, Any], Sequence[float]]]] = {
+FACTORIZATIONS: Final[Mapping[str, tuple[Mapping[str, Any], Sequence[float]]]] = {
     MMMF: (
         {"loss": ThresholdHinge(), "item_bias": False, "popularity": False, "history": 0},
         (6.0, 12.0, 24.0, 48.0, 96.0),
@@ -35,9 +35,9 @@ FACTORISATIONS: Final[Mapping[str, tuple[Mapping[str, Any], Sequence[float]]]] =
 }
 
 
-def factorised(method: str, ratings_per_C: float) -> Callable[[Ratings], Scorer]:
-    """Return the training of a method of `FACTORISATIONS`."""
-    parameters = FACTORISATIONS[method][0]
+def factorized(method: str, ratings_per_C: float) -> Callable[[Ratings], Scorer]:
+    """Return the training of a method of `FACTORIZATIONS`."""
+    parameters = FACTORIZATIONS[method][0]
     return lambda train: Recommender(**parameters, C=1.0 / ratings_per_C, n_jobs=1).fit(train).predict
 
 
@@ -83,7 +83,7 @@ def item_mean(train: Ratings, damping: float = 5.0) -> Scorer:
     return lambda test: means[test.item]
 
 
-def biased_als(train: Ratings, rank: int, regularisation: float, damping: float = 5.0, rounds: int = 15) -> Scorer:
+def biased_als(train: Ratings, rank: int, regularization: float, damping: float = 5.0, rounds: int = 15) -> Scorer:
     """Regress on ratings: biases first, and factors of what is left by alternating least squares."""
     user, item, left = train.user, train.item, train.values - train.values.mean()
     items, users = np.zeros(len(train.items)), np.zeros(len(train.users))
@@ -94,8 +94,8 @@ def biased_als(train: Ratings, rank: int, regularisation: float, damping: float 
     rows, V = np.arange(train.n_ratings), 0.1 * np.random.default_rng(0).standard_normal((len(items), rank))
     U = np.zeros((len(users), rank))
     for _ in range(rounds):
-        U = _ridges(V, item, left, rows, train.offsets, regularisation)
-        V = _ridges(U, user, left, train.by_item, train.item_offsets, regularisation)
+        U = _ridges(V, item, left, rows, train.offsets, regularization)
+        V = _ridges(U, user, left, train.by_item, train.item_offsets, regularization)
     return _product(train, U, V, items)
 
 
@@ -120,11 +120,11 @@ def _product(train: Ratings, U: FloatArray, V: FloatArray, biases: FloatArray) -
 
 
 def _ridges(
-    factors: FloatArray, other: IntArray, left: FloatArray, order: IntArray, offsets: IntArray, regularisation: float
+    factors: FloatArray, other: IntArray, left: FloatArray, order: IntArray, offsets: IntArray, regularization: float
 ) -> FloatArray:
     """Solve the ridge regression of each user, or of each item."""
     n, rank = len(offsets) - 1, factors.shape[1]
     grams, sums = np.zeros((n, rank, rank)), np.zeros((n, rank))
     add_products(np.ones(len(left)), order, other, factors, offsets, np.arange(n), grams, 0, n)
     add_factors(left, order, other, factors, offsets, sums, 0, n)
-    return np.asarray(np.linalg.solve(grams + regularisation * np.eye(rank), sums[:, :, None])[:, :, 0])
+    return np.asarray(np.linalg.solve(grams + regularization * np.eye(rank), sums[:, :, None])[:, :, 0])

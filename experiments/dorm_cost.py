@@ -77,7 +77,7 @@ def _measure(risk: RankingRisk, solver: str, C: float, repeats: int) -> dict[str
 
 
 def _training(data: Path, name: str, most: int | None) -> Queries:
-    """Return queries with several grades: the training queries of fold 1, or four fifths of Covertype, standardised."""
+    """Return queries with several grades: the training queries of fold 1, or four fifths of Covertype, standardized."""
     if name == "covertype":
         dealt = deal(data, name, "class", most)
         return cast("Queries", Standardize().fit_transform(dealt[: len(dealt) * 4 // 5]))
@@ -223,7 +223,7 @@ def _report(results: Mapping[str, Any]) -> Report:
         findings=[*findings, _quick(results)],
         notes=[
             "The web data of the paper is private. MQ2008 has the training queries of fold 1 with documents of "
-            "different grades; Covertype has 400 queries of 100 documents, with the class as the grade, standardised.",
+            "different grades; Covertype has 400 queries of 100 documents, with the class as the grade, standardized.",
             "Where the objective stays at its value for weights 0, the hinge learns nothing on that set, and what it "
             "costs says little; see dorm-curve.",
             f"Solvers stop at a gap of {GAP:g} of the objective, on one thread. The n-slack solver is Algorithm "

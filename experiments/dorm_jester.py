@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
-from experiments.collaborative import DORM_FACTORS, DORM_LOSS, FACTORISATIONS, MMMF, factorised, rated, rated_by_others
+from experiments.collaborative import DORM_FACTORS, DORM_LOSS, FACTORIZATIONS, MMMF, factorized, rated, rated_by_others
 from experiments.dorm import PAPER, advantage, best
 from experiments.jester import Panel, View, panel, queries, split
 from experiments.rankers import ranker
@@ -112,7 +112,7 @@ def _method(data: Path, *, method: str, n: int, users: int, trials: int) -> dict
     return _means(np.array(by_trial), C)
 
 
-def _factorised(data: Path, *, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
+def _factorized(data: Path, *, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
     """Train on ratings of others and n of each test user; C is chosen on as many of other users."""
     drawn = _panel(data, users)
     others = rated_by_others(drawn.others, method, n, users)
@@ -121,10 +121,10 @@ def _factorised(data: Path, *, method: str, n: int, users: int, trials: int) -> 
         train = others.updated(rated(table, known, 0))
         judged = rated(table, unknown, 0)
         judged = judged.widened(judged.users[:0], train.items)
-        return _values(judged.queries(), factorised(method, ratings_per_C)(train)(judged))
+        return _values(judged.queries(), factorized(method, ratings_per_C)(train)(judged))
 
     known, unknown = split(drawn.valid, n, seed=1000)
-    choices = FACTORISATIONS[method][1]
+    choices = FACTORIZATIONS[method][1]
     chosen = choices[int(np.argmax([values(drawn.valid, known, unknown, one)[-1].mean() for one in choices]))]
     dealt = [split(drawn.test, n, seed=trial) for trial in range(trials)]
     return _means(np.array([values(drawn.test, *parts, chosen) for parts in dealt]), 1.0 / chosen)
@@ -157,7 +157,7 @@ def _plan(size: Size) -> list[Task]:
         options = {"n": n, "users": users, "trials": trials}
         tasks.append(Task(f"{n}/{MEAN}", _mean_of_others, options))
         tasks += [Task(f"{n}/{method}", _method, {**options, "method": method}) for method in METHODS]
-        tasks += [Task(f"{n}/{method}", _factorised, {**options, "method": method}) for method in FACTORISATIONS]
+        tasks += [Task(f"{n}/{method}", _factorized, {**options, "method": method}) for method in FACTORIZATIONS]
     return tasks
 
 
@@ -166,7 +166,7 @@ def _counts(results: Mapping[str, Any]) -> list[int]:
 
 
 def _methods(results: Mapping[str, Any], n: int) -> list[str]:
-    return [method for method in (MEAN, *METHODS, *FACTORISATIONS) if f"{n}/{method}" in results]
+    return [method for method in (MEAN, *METHODS, *FACTORIZATIONS) if f"{n}/{method}" in results]
 
 
 def _cell(results: Mapping[str, Any], n: int, method: str, measure: str) -> str:
@@ -226,7 +226,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "on, and is not used here. GPR has a Gaussian kernel over the features of the joke and the weights of a "
             "ridge regression on the known ratings of the user. Regression is the mean of a Gaussian process with "
             "the joint kernel.",
-            f"{MMMF} is maximum-margin matrix factorisation with the smooth hinge of Rennie and Srebro (2005), trained "
+            f"{MMMF} is maximum-margin matrix factorization with the smooth hinge of Rennie and Srebro (2005), trained "
             f"on all ratings of the 2,000 users and N of each test user. “{DORM_FACTORS}” (§5.2) is `Recommender` with "
             "DORM's hinge, trained on N ratings of every user: on long lists the minimum of the hinge of NDCG@10 is at "
             "scores that hardly differ. Their C is the weight of the loss for each rating, chosen as that of DORM.",

@@ -1,4 +1,4 @@
-"""Collaborative filtering from few ratings: Le and Smola (2008), Tables 3 and 4, with matrix factorisation."""
+"""Collaborative filtering from few ratings: Le and Smola (2008), Tables 3 and 4, with matrix factorization."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from experiments.base import Experiment, Finding, Report, Size, Table, Task
 from experiments.collaborative import (
     DORM_FACTORS,
     DORM_LOSS,
-    FACTORISATIONS,
+    FACTORIZATIONS,
     IMPLICIT,
     MMMF,
     Scorer,
     biased_als,
-    factorised,
+    factorized,
     implicit,
     item_mean,
     rated,
@@ -49,9 +49,9 @@ RANKERS: Final[Mapping[str, tuple[Ranker, View, Sequence[float]]]] = {
     "DORM for NDCG": (ranker(DORM_LOSS, bound="hinge"), "joint", _CS),
 }
 MEAN: Final = "item mean"
-WEAK: Final = "factorisation, weak"
-STRONG: Final = "factorisation, strong"
-DORM_USERS: Final = "factorisation, strong, users by DORM"
+WEAK: Final = "factorization, weak"
+STRONG: Final = "factorization, strong"
+DORM_USERS: Final = "factorization, strong, users by DORM"
 ALS: Final = "biases + ALS"
 OTHERS: Final = (ALS, *(f"implicit {kind}" for kind in IMPLICIT))
 METHODS: Final = (MEAN, *OTHERS, *RANKERS, WEAK, STRONG, DORM_USERS, *FACTORISATIONS)
@@ -61,7 +61,7 @@ TRIALS: Final = {
     **dict.fromkeys((*OTHERS, WEAK, DORM_USERS, *FACTORISATIONS), 10),
     "GPR": 5,
 }
-_REGULARISATIONS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
+_REGULARIZATIONS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
 #: Ratings per C of DORM for users who are folded in.
 _USER_RATINGS: Final = (20.0, 100.0, 500.0, 2500.0)
 
@@ -136,7 +136,7 @@ def _candidates(method: str) -> dict[str, Callable[[Ratings], Scorer]]:
     if method == WEAK:
         return {"default": lambda train: Recommender(n_jobs=1).fit(train).predict}
     if method == ALS:
-        return {f"{one:g}": partial(biased_als, rank=16, regularisation=one) for one in _REGULARISATIONS}
+        return {f"{one:g}": partial(biased_als, rank=16, regularization=one) for one in _REGULARIZATIONS}
     if method in FACTORISATIONS:
         return {f"C = 1/{one:g}": factorised(method, one) for one in FACTORISATIONS[method][1]}
     return {"default": lambda train: implicit(method.split()[1], train, factors=16)}
@@ -160,7 +160,7 @@ def _chosen(drawn: People, others: Ratings, n: int, name: str, method: str) -> s
 
 
 def _by_others(data: Path, *, name: str, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
-    """Train on ratings of others, with n of the test users: weak generalisation."""
+    """Train on ratings of others, with n of the test users: weak generalization."""
     drawn, found = people(data, name, users), []
     others = rated_by_others(drawn.others, method, n, users)
     chosen = _chosen(drawn, others, n, name, method)
@@ -172,7 +172,7 @@ def _by_others(data: Path, *, name: str, method: str, n: int, users: int, trials
 
 
 def _by_folding(data: Path, *, name: str, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
-    """Train on all ratings of others, and fold the test users in by n of theirs: strong generalisation."""
+    """Train on all ratings of others, and fold the test users in by n of theirs: strong generalization."""
     drawn = people(data, name, users)
     others = rated_by_others(drawn.others, method, n, users)
     trained = Recommender(n_jobs=1).fit(others)
@@ -287,13 +287,13 @@ def _report(results: Mapping[str, Any]) -> Report:
             f"PRank, JRank, GPR and DORM have {RANK + 2} features of items from the other users, as in dorm-jester: a "
             "constant, the mean rating, and factors of correlations between items. They are trained on N ratings of "
             "each test user.",
-            "Factorisation is `Recommender` as it is. Weak generalisation trains on all ratings of the others and N "
-            "of each test user; strong generalisation trains on the others alone and folds the test users in. “Users "
+            "Factorization is `Recommender` as it is. Weak generalization trains on all ratings of the others and N "
+            "of each test user; strong generalization trains on the others alone and folds the test users in. “Users "
             "by DORM” folds them in by the hinge of DORM, the step that §5.2 spells out, with C chosen on the users to "
             "choose by.",
             f"“{DORM_FACTORS}” (§5.2) is `Recommender` with DORM's hinge, trained on N ratings of every user, of the "
             "others too: on long lists the minimum of the hinge of NDCG@10 is at scores that hardly differ. MMMF is "
-            "maximum-margin matrix factorisation with the smooth hinge of Rennie and Srebro (2005), on all ratings of "
+            "maximum-margin matrix factorization with the smooth hinge of Rennie and Srebro (2005), on all ratings of "
             "the others and N of each test user. C of both is chosen on the users to choose by.",
             "ERU has a half-life of 5, and the neutral vote 3 stars or Jester's middle; the paper gives neither. p "
             "values are Wilcoxon's, paired by user.",
@@ -303,10 +303,10 @@ def _report(results: Mapping[str, Any]) -> Report:
 
 EXPERIMENT: Final = Experiment(
     "dorm-recommend",
-    "Matrix factorisation beside rankers of item features",
+    "Matrix factorization beside rankers of item features",
     "Le and Smola (2008), §5.2, Tables 3 and 4",
     "Users rate 10, 20 or 50 films or jokes, and the others that they rated are ranked: by rankers of features of "
-    "items, as in the paper, and by matrix factorisation, which the paper proposes.",
+    "items, as in the paper, and by matrix factorization, which the paper proposes.",
     ("movielens-100k", "jester-1"),
     _plan,
     _report,

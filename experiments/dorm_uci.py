@@ -163,7 +163,7 @@ def _poor(results: Mapping[str, Any]) -> Finding:
         numbers.append(f"{top} {100 * values[top].mean():.1f} on {title} (paper {PRINTED[name][top]})")
     rows = differences(pairs)
     return Finding(
-        "Traditional methods perform poorly in NDCG, while direct optimisation of it works very well; "
+        "Traditional methods perform poorly in NDCG, while direct optimization of it works very well; "
         "here with the labels that NDCG counts given to all of them (one class is relevant).",
         f"{PAPER}, §6.2",
         beats(rows),
@@ -210,7 +210,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "relevant or not. Its numbers do not decide, so the claim is tested with both, and what holds depends on "
             "it where the class is the grade. With two grades they are the same.",
             _distance(results),
-            "Features are standardised on the training queries. C is chosen by folds of the training queries (3; 2 for "
+            "Features are standardized on the training queries. C is chosen by folds of the training queries (3; 2 for "
             "Covertype; the paper has 10), each query is tested once in 5 folds, and there is one permutation.",
             "“DORM” is the hinge of the paper with c_i = 1/(i + 1), ranks from 0. “tight” is the bound of Chapelle, Le "
             "and Smola (2007), eq. (14), where one class is relevant; with ten grades it takes minutes. It "

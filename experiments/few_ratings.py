@@ -12,13 +12,13 @@ from experiments.base import Finding, Report, Size, Table, Task
 from experiments.collaborative import (
     DORM_FACTORS,
     DORM_LOSS,
-    FACTORISATIONS,
+    FACTORIZATIONS,
     IMPLICIT,
     MMMF,
     Scorer,
     biased_als,
     deal,
-    factorised,
+    factorized,
     implicit,
     item_mean,
 )
@@ -52,9 +52,9 @@ SPACE: Final[Mapping[str, Sequence[Any]]] = {
     "column_length": (0.1, 0.3, 1.0),
     "popularity": (True, False),
 }
-CHOSEN: Final = "factorisation, all chosen"
-DEFAULT: Final = "factorisation, defaults"
-FOLDED: Final = "factorisation, defaults, users folded in"
+CHOSEN: Final = "factorization, all chosen"
+DEFAULT: Final = "factorization, defaults"
+FOLDED: Final = "factorization, defaults, users folded in"
 MEAN: Final = "item mean"
 ALS: Final = "biases + ALS"
 _REACH: Final = ("coverage", "gini", "popularity bias")
@@ -89,8 +89,8 @@ def _fit(method: str, train: Ratings, parameters: Parameters) -> Scorer:
         return biased_als(train, **parameters)
     if method.startswith("implicit"):
         return implicit(method.split()[1], train, **parameters)
-    if method in FACTORISATIONS:
-        return factorised(method, parameters["ratings per C"])(train)
+    if method in FACTORIZATIONS:
+        return factorized(method, parameters["ratings per C"])(train)
     return _recommender(train, parameters).predict
 
 
@@ -99,15 +99,15 @@ def methods(seed: int) -> dict[str, list[dict[str, Any]]]:
     Cs = SPACE["ratings per C"]
     return {
         MEAN: _grid(damping=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
-        ALS: _grid(rank=(4, 16), regularisation=(4.0, 6.0, 8.0, 10.0, 12.0, 16.0)),
+        ALS: _grid(rank=(4, 16), regularization=(4.0, 6.0, 8.0, 10.0, 12.0, 16.0)),
         **{f"implicit {kind}": [{"factors": 16}] for kind in IMPLICIT},
         CHOSEN: _drawn(seed),
         DEFAULT: [{}],
-        "factorisation, C chosen": _grid(**{"ratings per C": Cs}),
-        "factorisation, C chosen, no fixed columns but biases": _grid(
+        "factorization, C chosen": _grid(**{"ratings per C": Cs}),
+        "factorization, C chosen, no fixed columns but biases": _grid(
             **{"ratings per C": Cs, "history": [0], "popularity": [False]}
         ),
-        **{method: _grid(**{"ratings per C": ratings}) for method, (_, ratings) in FACTORISATIONS.items()},
+        **{method: _grid(**{"ratings per C": ratings}) for method, (_, ratings) in FACTORIZATIONS.items()},
     }
 
 
@@ -163,7 +163,7 @@ def plan(size: Size, seeds: Sequence[int], neutral: int, calls: tuple[Callable[.
     """Tasks of a data set, given its functions for `trial`, `folded` and `reach`."""
     full = size == "full"
     dealt, counts = (seeds, COUNTS) if full else (seeds[:1], COUNTS[:1])
-    names = list(methods(0)) if full else [MEAN, ALS, CHOSEN, DEFAULT, *FACTORISATIONS]
+    names = list(methods(0)) if full else [MEAN, ALS, CHOSEN, DEFAULT, *FACTORIZATIONS]
     sizes = {"users": None if full else 30, "most": None if full else 2}
     tried, folding, reaching = calls
     tasks = [
@@ -268,16 +268,16 @@ def report(
             "but for 16 factors, and ratings as confidence: it is made to tell items that users rate from items that "
             "they do not, and not to order what they rate.",
             f"“{DORM_FACTORS}” is `Recommender` with the hinge of NDCG@10 and c_i = (i + 1)^−0.25, as in the paper, "
-            "and the same fixed columns as the defaults. MMMF is maximum-margin matrix factorisation with the smooth "
+            "and the same fixed columns as the defaults. MMMF is maximum-margin matrix factorization with the smooth "
             "hinge of Rennie and Srebro (2005) and without biases: `Recommender(loss=ThresholdHinge(), "
             "item_bias=False, popularity=False, history=0)`. Both choose C: of "
             + " and ".join(
                 f"1 / ({', '.join(f'{one:g}' for one in ratings)}) for {method}"
-                for method, (_, ratings) in FACTORISATIONS.items()
+                for method, (_, ratings) in FACTORIZATIONS.items()
             )
             + ".",
             "Users folded in are a fifth at a time, by N ratings, into what the other users trained: strong "
-            "generalisation. All other rows are weak generalisation.",
+            "generalization. All other rows are weak generalization.",
             *notes,
         ],
     )

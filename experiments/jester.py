@@ -45,10 +45,10 @@ def item_features(ratings: FloatArray, rank: int) -> FloatArray:
     >>> np.abs(F[:, 2]).round(6).tolist(), bool(F[0, 2] * F[1, 2] < 0)
     ([1.0, 1.0], True)
     """
-    centred = np.nan_to_num(ratings - np.nanmean(ratings, axis=1, keepdims=True))
-    values, vectors = np.linalg.eigh(np.corrcoef(centred.T))
+    centered = np.nan_to_num(ratings - np.nanmean(ratings, axis=1, keepdims=True))
+    values, vectors = np.linalg.eigh(np.corrcoef(centered.T))
     factors = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
-    means = centred.mean(axis=0) / centred.std()
+    means = centered.mean(axis=0) / centered.std()
     return np.column_stack([np.ones(len(means)), means, factors])
 
 

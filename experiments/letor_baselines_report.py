@@ -38,7 +38,7 @@ class Variant(NamedTuple):
 VARIANTS: Final = {
     "ranksvm-pairs": Variant("every pair counts the same, not every query", "ranksvm", {"weighting": "pairs"}),
     "ranksvm-raw": Variant("features as they are", "ranksvm", {"scaling": None}, ("ohsumed2",)),
-    "ranksvm-standard": Variant("features standardised over all queries", "ranksvm", {"scaling": "standard"}),
+    "ranksvm-standard": Variant("features standardized over all queries", "ranksvm", {"scaling": "standard"}),
     "rankboost-last": Variant("all rounds, none chosen", "rankboost", {"validation": False}),
     "rankboost-raw": Variant("features as they are", "rankboost", {"scaling": None}, ("ohsumed2",)),
 }

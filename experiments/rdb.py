@@ -102,7 +102,7 @@ def _split(
         for method, loss in LOSSES.items():
             zero = np.zeros(queries.n_features)
             at_zero = mean_loss(test, loss, zero) - mean_loss(train, loss, zero)
-            for solution in _minimise(train, loss, Cs):
+            for solution in _minimize(train, loss, Cs):
                 rows.append(
                     {"method": method, "C": solution.C, "n": n, "gap at 0": at_zero}
                     | _measured(train, test, method, solution)
@@ -111,7 +111,7 @@ def _split(
     return rows
 
 
-def _minimise(queries: Queries, loss: Loss, Cs: Sequence[float]) -> Sequence[Solution]:
+def _minimize(queries: Queries, loss: Loss, Cs: Sequence[float]) -> Sequence[Solution]:
     # The gap of the solver is part of the bounds, and a smaller one takes ten times as long.
     return Bundle(tol=1e-4).path(empirical_risk(queries, loss, n_jobs=1), Cs)
 
@@ -155,7 +155,7 @@ def _bounds(train: Queries, method: str, solution: Solution, constants: _Constan
 def _dominance(data: Path, *, name: str, Cs: Sequence[float], most: int | None) -> dict[str, int]:
     """Count queries with more wrong pairs than the printed and the repaired hinge say, for weights of any length."""
     queries = _all_queries(data, name, most)
-    weights = [solution.theta for solution in _minimise(queries, PositionHinge(normalize="pairs"), Cs)]
+    weights = [solution.theta for solution in _minimize(queries, PositionHinge(normalize="pairs"), Cs)]
     counts = {"tried": len(queries) * len(weights) * len(_SCALES), "levels": 0, "bound": 0}
     for w in [scale * w for w in weights for scale in _SCALES]:
         wrong, scores = zero_one_loss(queries, w), queries.X @ w

@@ -36,7 +36,7 @@ _NOTES: Final = (
     "the gap at w = 0 is subtracted, which is 0 on average and has most of the noise in common.",
     "Intervals are over splits of one set of queries, so they do not say how another set would differ.",
     "Norms, Lipschitz constants and sizes are the largest of all queries of the set, which stand for all that can be "
-    "drawn. B is the norm that no minimiser exceeds.",
+    "drawn. B is the norm that no minimizer exceeds.",
     "Corollaries 1 and 2 are per pair: times the most pairs of a query for the number of pairs. For svmauc, whose φpo "
     "counts a pair twice, Corollary 2 is taken at twice the weights.",
     "The position hinge is trained with the repaired margins.",
@@ -190,7 +190,7 @@ def _draw_panel(axes: Any, n: FloatArray, selected: Sequence[Summary], *, pairwi
         axes.plot(n, [one.bounds[kind] for one in selected], style, label=label)
     if pairwise:
         axes.plot(n, [10 ** one.bounds["repaired"] for one in selected], "-.", label="paper, repaired")
-    axes.axhline(1.0, color="grey", linewidth=0.8)
+    axes.axhline(1.0, color="gray", linewidth=0.8)
     axes.set_yscale("log")
     _set_queries(axes, n)
 

@@ -1,4 +1,4 @@
-"""Films ranked from few ratings of a user: matrix factorisation for the measure, on MovieLens-100K."""
+"""Films ranked from few ratings of a user: matrix factorization for the measure, on MovieLens-100K."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPERIMENT: Final = Experiment(
     "recommend-movielens",
     "Ranking films from few ratings of a user",
     f"{PAPER}, §5.2",
-    "Ranking matrix factorisation on MovieLens-100K, from 10, 20 or 50 ratings of each user, beside regression on "
+    "Ranking matrix factorization on MovieLens-100K, from 10, 20 or 50 ratings of each user, beside regression on "
     "ratings. The paper proposes it and leaves the step for the items, and experiments, to future work.",
     ("movielens-100k",),
     _plan,

@@ -106,7 +106,7 @@ class _TimedPlanes(PlaneModel):
 
 
 def n_slack(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
-    """Minimise by cutting planes with a slack for every query."""
+    """Minimize by cutting planes with a slack for every query."""
     solver = _TimedNSlack(tol=tol)
     solution = solver.minimize(risk, C)
     (sets,) = solver.last
@@ -115,7 +115,7 @@ def n_slack(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
 
 
 def bundle(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
-    """Minimise by the bundle method, whose planes are of parts of the risk."""
+    """Minimize by the bundle method, whose planes are of parts of the risk."""
     model = _TimedPlanes(risk.n_parameters)
     solution = Bundle(tol=tol).refine(risk, C, model)
     return TimedSolution(solution, sum(model.programs), model.n_active, None)

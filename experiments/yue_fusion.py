@@ -137,7 +137,7 @@ EXPERIMENT: Final = Experiment(
     "Rankings of 25 systems of the TREC Million Query track are combined. A trial trains on 10 queries, chooses C by 5 "
     "and tests on the others; 50 trials have every query in each role equally often, give or take one. Features say "
     "which of up to 50 thresholds minus the rank in a system exceeds, and whether the system returned the document at "
-    "all. SVMs that optimise average precision, ROC-Area and accuracy are compared with each other, with the best "
+    "all. SVMs that optimize average precision, ROC-Area and accuracy are compared with each other, with the best "
     "single systems and with unsupervised fusions.",
     ("letor4-mq2008-agg",),
     _plan,

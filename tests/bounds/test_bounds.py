@@ -321,14 +321,14 @@ def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
     assert steepest.max() > 0.2 * G.max()
 
 
-def minimise(queries, loss, C, tol=1e-10):
+def minimize(queries, loss, C, tol=1e-10):
     return Bundle(tol=tol).minimize(empirical_risk(queries, loss, n_jobs=1), C)
 
 
 def test_two_opposite_queries_are_as_unstable_as_can_be():
     one, other = (Queries.from_arrays([[x], [0.0]], [1, 0], group=[2]) for x in (0.5, -0.5))
     loss, C = StructuredLoss("auc"), 0.25
-    w, v = (minimise(queries, loss, C).theta for queries in (one, other))
+    w, v = (minimize(queries, loss, C).theta for queries in (one, other))
     found = stability_bound(one, loss, w, C)
     assert np.linalg.norm(w - v) == pytest.approx(2 * C * found.lipschitz)
     assert mean_loss(other, loss, w) - mean_loss(other, loss, v) == pytest.approx(2 * found.beta)
@@ -339,14 +339,14 @@ def test_two_opposite_queries_are_as_unstable_as_can_be():
     "loss", [StructuredLoss("ap"), SmoothedHinge("ap", temperature=0.2), PositionHinge(normalize="pairs")], ids=str
 )
 @pytest.mark.parametrize("C", [0.3, 10.0])
-def test_another_query_moves_the_minimiser_no_farther_than_stability_says(loss, C):
+def test_another_query_moves_the_minimizer_no_farther_than_stability_says(loss, C):
     queries, others = random_queries(9, 0), random_queries(5, 99)
-    w = minimise(queries[:8], loss, C).theta
+    w = minimize(queries[:8], loss, C).theta
     everything = [*queries, *others]
     G = max(float(lipschitz_constants(loss, one)[0]) for one in everything)
     for other in others:
         replaced = Queries.concatenate([queries[:7], Queries.from_arrays(other.X, other.grades, qid=[77] * 5)])
-        v = minimise(replaced, loss, C).theta
+        v = minimize(replaced, loss, C).theta
         assert np.linalg.norm(w - v) <= 2 * C * G / 8 + 1e-6
         assert np.linalg.norm(v) <= norm_bound(C, 2.0, G) + 1e-6
 
@@ -371,7 +371,7 @@ def test_stability_and_argmax_bounds_hold_for_a_known_distribution(loss, highest
             sample = Queries.from_arrays(
                 np.concatenate([q.X for q in drawn]), np.concatenate([q.grades for q in drawn]), group=[5] * n
             )
-            solution = minimise(sample, loss, C, tol=1e-3)
+            solution = minimize(sample, loss, C, tol=1e-3)
             stable.append(
                 stability_bound(
                     sample, loss, solution.theta, C, gap=solution.gap, delta=delta, lipschitz=G, at_zero=at_zero
@@ -440,7 +440,7 @@ def test_the_argmax_bound_is_within_the_constant_of_a_class_that_is_known():
 
 def test_a_rough_solution_costs_what_its_gap_says():
     queries, loss, C = random_queries(10, 2), StructuredLoss("ap"), 5.0
-    exact, rough = (minimise(queries, loss, C, tol=tol) for tol in (1e-10, 0.3))
+    exact, rough = (minimize(queries, loss, C, tol=tol) for tol in (1e-10, 0.3))
     near, far = (stability_bound(queries, loss, one.theta, C, gap=one.gap) for one in (exact, rough))
     assert rough.gap > 0.01
     assert np.linalg.norm(exact.theta - rough.theta) <= sqrt(2 * rough.gap) + 1e-5

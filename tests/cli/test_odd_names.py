@@ -16,7 +16,7 @@ from marginrank.runtime.text import facts, printable, table
 #: A title of the terminal, red, a row of its own, another column, text from right to left, and what C1 makes of it.
 ODD = {
     "osc": "a\x1b]0;owned\x07b",
-    "colour": "a\x1b[31mb",
+    "color": "a\x1b[31mb",
     "line": "a\nap  1.0000",
     "return": "a\rb",
     "tab": "a\tb",

@@ -70,7 +70,7 @@ def test_errors_name_the_row_of_the_file_whatever_its_block(tmp_path, monkeypatc
     assert read_clicks(path, positions_from=0).depth == 5
 
 
-def test_columns_are_named_or_recognised():
+def test_columns_are_named_or_recognized():
     frame = frame_of().rename(columns={"rank": "place"})
     with pytest.raises(DataError, match=r"no column of the position among .* position="):
         read_clicks(frame)

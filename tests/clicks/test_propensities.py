@@ -17,7 +17,7 @@ from marginrank.clicks import (
     estimate_propensities,
     simulate_clicks,
 )
-from marginrank.clicks.propensity_estimation import all_pairs, log_interval, maximise_likelihood
+from marginrank.clicks.propensity_estimation import all_pairs, log_interval, maximize_likelihood
 from marginrank.errors import ParameterError
 from marginrank.runtime.text import plain
 
@@ -54,7 +54,7 @@ def test_random_positions_give_the_true_curve():
     assert np.all(estimate.interval[1] >= estimate.values)
 
 
-def test_all_pairs_maximises_its_objective():
+def test_all_pairs_maximizes_its_objective():
     rng = np.random.default_rng(2)
     first, second = np.array([0, 0, 1, 1, 2]), np.array([1, 2, 2, 3, 3])
     w = rng.uniform(50, 100, 5)
@@ -100,7 +100,7 @@ def test_likelihood_of_the_position_model_is_maximal():
     options = {"maxiter": 80_000, "maxfev": 80_000, "xatol": 1e-10, "fatol": 1e-12}
     for _ in range(4):
         theta = scipy.optimize.minimize(loss, theta, method="Nelder-Mead", options=options).x
-    a, slope, _ = maximise_likelihood(pair, k, shown, clicks, 3)
+    a, slope, _ = maximize_likelihood(pair, k, shown, clicks, 3)
     assert a[1:] == pytest.approx(theta[:2], abs=1e-4)
     assert np.bincount(k, slope)[1:] == pytest.approx(0, abs=1e-5)
 

@@ -105,7 +105,7 @@ def test_fit_on_a_log_reaches_the_optimum_of_copied_rows(loss: Loss) -> None:
 
 
 def by_cvxpy(log: ClickLog, C: float, example: Any) -> float:
-    """Minimise ½‖w‖² + C·Σ clicks·weight·ξ / Σ clicks·weight, where an example gives the terms that bound ξ."""
+    """Minimize ½‖w‖² + C·Σ clicks·weight·ξ / Σ clicks·weight, where an example gives the terms that bound ξ."""
     w, terms, total = cp.Variable(log.documents.n_features), [], 0.0
     weight = weight_of_clicks(log)
     for row in np.flatnonzero(log.clicks):
@@ -309,7 +309,7 @@ def test_values_of_weighted_documents_are_means_over_relevant_ones_by_weight() -
     assert ties.counted("dcg") == 2
 
 
-def test_evaluate_is_the_self_normalised_estimate() -> None:
+def test_evaluate_is_the_self_normalized_estimate() -> None:
     log = small_log(5)
     scores = log.documents.X[:, 0]
     expected = evaluate_clicks(log, scores, "dcg@2", estimator="snips")

@@ -1,4 +1,4 @@
-"""Columns are recognised by their usual names, and what is unsure is an error that names the parameter."""
+"""Columns are recognized by their usual names, and what is unsure is an error that names the parameter."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from marginrank.errors import ColumnsLeftOutWarning, DataError
 
 
 @pytest.mark.parametrize("name", ["qid", "query_id", "QueryID", "search_id", "srch_id", "Query", "topic"])
-def test_query_ids_are_recognised(name: str) -> None:
+def test_query_ids_are_recognized(name: str) -> None:
     assert choose_columns(["bm25", name]).query == name
 
 
 @pytest.mark.parametrize(
     "name", ["grade", "label", "Relevance", "rel", "judgment", "Judgement", "rating", "RATING", "y"]
 )
-def test_grades_are_recognised(name: str) -> None:
+def test_grades_are_recognized(name: str) -> None:
     assert choose_columns(["qid", "bm25", name]).grade == name
 
 
 @pytest.mark.parametrize(
     "name", ["document_id", "doc_id", "docid", "docno", "product_id", "Product ID", "sku", "item_id", "asin", "URL"]
 )
-def test_document_ids_are_recognised(name: str) -> None:
+def test_document_ids_are_recognized(name: str) -> None:
     assert choose_columns(["qid", "bm25", name]).document == name
 
 

@@ -78,13 +78,13 @@ def test_columns_by_name(frame: Callable[[dict[str, Any]], Any]) -> None:
 
 @pytest.mark.parametrize("qid", ["qid", "query_id", "query", "topic"])
 @pytest.mark.parametrize("grade", ["grade", "label", "relevance", "rel", "y"])
-def test_usual_names_are_recognised(qid: str, grade: str) -> None:
+def test_usual_names_are_recognized(qid: str, grade: str) -> None:
     q = from_frame(pl.DataFrame({"f": [1.0], grade: [3], qid: ["t"]}))
     assert (q.query_ids.tolist(), q.grades.tolist(), q.feature_names) == (["t"], [3.0], ("f",))
 
 
 @pytest.mark.parametrize("document", ["document_id", "docid", "doc_id", "docno", "document", "doc"])
-def test_usual_names_of_documents_are_recognised(document: str) -> None:
+def test_usual_names_of_documents_are_recognized(document: str) -> None:
     q = from_frame(pl.DataFrame({"qid": [1, 1], "f": [1.0, 2.0], document: ["a", "b"]}))
     assert q.document_ids is not None
     assert (q.document_ids.tolist(), q.feature_names) == (["a", "b"], ("f",))
@@ -169,7 +169,7 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
             {"y": [1], "a": [1]},
             {},
             "no column of query ids among 'y', 'a'; name it with qid= "
-            "(recognised: qid, query_id, search_id, query, topic)",
+            "(recognized: qid, query_id, search_id, query, topic)",
         ),
         ({"qid": [1], "y": [1], "a": [1]}, {"qid": "q"}, "no column 'q'; the columns are 'qid', 'y', 'a'"),
         ({"qid": [1], "y": [1], "a": [1]}, {"grade": "g"}, "no column 'g'; the columns are 'qid', 'y', 'a'"),

@@ -135,7 +135,7 @@ def test_three_variants_judge_the_same_documents(shared_data: SharedData) -> Non
             np.testing.assert_array_equal(getattr(first, column), getattr(other, column), err_msg=column)
 
 
-def test_features_normalised_per_query_are_between_0_and_1(shared_data: SharedData) -> None:
+def test_features_normalized_per_query_are_between_0_and_1(shared_data: SharedData) -> None:
     for name in ("OHSUMED 3.0 QueryLevelNorm", "MQ2008"):
         for part in parts_of(name, shared_data).values():
             assert part.X.min() == 0

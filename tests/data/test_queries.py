@@ -488,7 +488,7 @@ SELECTORS: dict[str, tuple[Any, list[int]]] = {
     "step": (slice(None, None, 2), [0, 2]),
     "backwards": (slice(None, None, -1), [3, 2, 1, 0]),
     "mask": (np.array([True, False, False, True]), [0, 3]),
-    "mask of neighbours": (np.array([False, True, True, False]), [1, 2]),
+    "mask of neighbors": (np.array([False, True, True, False]), [1, 2]),
     "positions": ([3, 0], [3, 0]),
     "array": (np.array([1, 2]), [1, 2]),
     "repeated": ([1, 1], [1, 1]),
@@ -517,7 +517,7 @@ def test_selection_takes_whole_queries_in_the_order_asked_for(case: str, sparse:
     np.testing.assert_array_equal(part.dense(), q.dense()[rows])
 
 
-@pytest.mark.parametrize("case", ["position", "slice", "all", "mask of neighbours", "array"])
+@pytest.mark.parametrize("case", ["position", "slice", "all", "mask of neighbors", "array"])
 def test_consecutive_queries_share_memory(case: str) -> None:
     q = some_queries()
     part = q[SELECTORS[case][0]]

@@ -82,7 +82,7 @@ def test_options_that_a_reader_does_not_have_are_refused(tmp_path: Path, kind: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_is_recognised_and_read(tmp_path: Path, kind: str) -> None:
+def test_each_kind_is_recognized_and_read(tmp_path: Path, kind: str) -> None:
     name, expected, write = KINDS[kind]
     write(tmp_path / name)
     assert recognize(tmp_path / name) == expected
@@ -108,7 +108,7 @@ def test_each_kind_is_recognised_and_read(tmp_path: Path, kind: str) -> None:
     ],
     ids=["qrels", "run", "blank lines", "junk", "tabs", "qrels with # in names", "run with # in names"],
 )
-def test_judgements_and_runs_are_recognised(tmp_path: Path, text: str, kind: str, type_: type) -> None:
+def test_judgements_and_runs_are_recognized(tmp_path: Path, text: str, kind: str, type_: type) -> None:
     path = tmp_path / "topics"
     path.write_text(text)
     assert recognize(path) == kind
@@ -150,7 +150,7 @@ def test_mixed_kinds_are_refused(tmp_path: Path, first: str, second: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only this\n"])
-def test_nothing_to_recognise(tmp_path: Path, text: str) -> None:
+def test_nothing_to_recognize(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(DataError) as refused:
         read(tmp_path / "a.txt")

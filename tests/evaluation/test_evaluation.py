@@ -29,7 +29,7 @@ def queries_of(lists, **options):
 
 
 class LetorScript:
-    """What the LETOR scripts do with one query, written from their behaviour."""
+    """What the LETOR scripts do with one query, written from their behavior."""
 
     def __init__(self, rows, rel=1):
         ranked = sorted(rows, key=lambda row: -row[1])

@@ -149,7 +149,7 @@ def test_a_feature_is_a_column_of_doubles():
     np.testing.assert_array_equal(sparse.feature(1), TEST.X[:, 1])
 
 
-def test_training_queries_are_recognised(ranker, tmp_path):
+def test_training_queries_are_recognized(ranker, tmp_path):
     message = r"these are the queries that {} was trained on; its values say nothing about new queries"
     with pytest.warns(TrainingDataWarning, match=message.format("this Ranker")):
         evaluate(TRAIN, ranker)

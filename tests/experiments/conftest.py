@@ -35,10 +35,10 @@ def _table(path: Path, rows: list[list[object]], separator: str, header: str = "
 
 
 def _classes(rng: np.random.Generator, n: int, n_features: int, labels: list[int]) -> list[list[object]]:
-    """Rows of whole numbers around a centre of their class, with the class at the end."""
-    centres = rng.integers(0, 16, (len(labels), n_features))
+    """Rows of whole numbers around a center of their class, with the class at the end."""
+    centers = rng.integers(0, 16, (len(labels), n_features))
     chosen = rng.integers(0, len(labels), n)
-    values = (centres[chosen] + rng.integers(-2, 3, (n, n_features))).clip(0, 16)
+    values = (centers[chosen] + rng.integers(-2, 3, (n, n_features))).clip(0, 16)
     return [[*row, labels[at]] for row, at in zip(values.tolist(), chosen.tolist(), strict=True)]
 
 

@@ -76,9 +76,9 @@ def test_ratings_are_dealt_to_training_and_test(data):
 
 def test_all_factors_give_the_correlations():
     ratings = np.random.default_rng(0).normal(size=(30, 5))
-    centred = ratings - ratings.mean(axis=1, keepdims=True)
+    centered = ratings - ratings.mean(axis=1, keepdims=True)
     factors = item_features(ratings, rank=5)[:, 2:]
-    np.testing.assert_allclose(factors @ factors.T, np.corrcoef(centred.T), atol=1e-12)
+    np.testing.assert_allclose(factors @ factors.T, np.corrcoef(centered.T), atol=1e-12)
 
 
 def test_timed_solvers_agree_and_count_active_planes():
@@ -99,4 +99,4 @@ def test_quoted_methods_have_figures_of_the_paper_alone():
         rows = dorm_jester.quoted_rows(n, 5)
         assert [row[0].split()[0] for row in rows] == ["CGPR", "GPOR", "CGPOR"]
         assert all("printed" in row[0] and row[1:6] == (None,) * 5 and None not in row[6:] for row in rows)
-    assert not set(dorm_jester.QUOTED) & {*dorm_jester.METHODS, *dorm_jester.FACTORISATIONS}
+    assert not set(dorm_jester.QUOTED) & {*dorm_jester.METHODS, *dorm_jester.FACTORIZATIONS}

@@ -12,15 +12,15 @@ from tests.reporting.browser import Page
 ODD = "<b>bold</b> & <script>window.hacked = 1</script>"
 #: The least contrast of a text to its ground, as WCAG 2 defines it.
 CONTRAST = """(() => {
-  const light = (colour) => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).slice(0, 3)
+  const light = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).map(Number).slice(0, 3)
       .map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ground = (one) => {
     for (; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
-      if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+      const color = getComputedStyle(one).backgroundColor;
+      if (!/, 0\\)$/.test(color) && color !== "transparent") return color;
     }
     return "rgb(255, 255, 255)";
   };

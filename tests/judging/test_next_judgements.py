@@ -132,10 +132,10 @@ def test_the_model_is_ridge_regression_times_what_the_query_is_worth():
     expected = expected_gains(ranks, query, gains, judged, 3.0)
     mean = ranks.mean(axis=0)
     X = np.column_stack([np.ones(60), mean, mean**2, ranks[0] - mean])
-    penalised = X / np.sqrt([1, 1, 1, 10])
-    ridge = Ridge(alpha=1.0, fit_intercept=False).fit(penalised[judged], gains[judged] - 0.3)
+    penalized = X / np.sqrt([1, 1, 1, 10])
+    ridge = Ridge(alpha=1.0, fit_intercept=False).fit(penalized[judged], gains[judged] - 0.3)
     # An offset of 0.3 on the intercept alone: the prior mean is a tenth of the highest gain.
-    by_rank = np.clip(0.3 + penalised @ ridge.coef_, 0.015, 3.0)
+    by_rank = np.clip(0.3 + penalized @ ridge.coef_, 0.015, 3.0)
     worth = [(3 + gains[judged & (query == q)].sum()) / (3 + by_rank[judged & (query == q)].sum()) for q in range(6)]
     np.testing.assert_allclose(expected.means, np.clip(by_rank * np.array(worth)[query], 0.015, 3.0), atol=1e-9)
     nothing = expected_gains(ranks, query, gains, np.zeros(60, dtype=bool), 3.0)

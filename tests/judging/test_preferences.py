@@ -54,7 +54,7 @@ def objective_of(kind, margins):
     ("kind", "loss"), [("hinge", PairwiseHinge()), ("squared", PairwiseHinge(power=2)), ("logistic", SHARE)]
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_training_minimises_the_sum_over_preferences(kind, loss, weighted):
+def test_training_minimizes_the_sum_over_preferences(kind, loss, weighted):
     preferences, documents, differences = example()
     weights = np.ones(len(preferences))
     if weighted:

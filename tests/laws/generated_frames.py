@@ -164,9 +164,9 @@ def check(seed: int, folder: Path) -> int:
     ids = list(dict.fromkeys(texts.tolist()))
     values = {q: ndcg(frame.grades[texts == q], scores[texts == q]) for q in ids if frame.grades[texts == q].any()}
     first = {q: ndcg(frame.grades[texts == q], X[texts == q, 0]) for q in values}
-    centred = X - np.array([X[texts == q].mean(axis=0) for q in texts])
+    centered = X - np.array([X[texts == q].mean(axis=0) for q in texts])
     same(ranker.predict(table[frame.features]), scores, "predict")
-    same(ranker.explain(table[frame.features], qid=table["qid"]), centred * ranker.coef_, "explain")
+    same(ranker.explain(table[frame.features], qid=table["qid"]), centered * ranker.coef_, "explain")
     evaluated = evaluate(table["grade"], pd.Series(scores, index=table.index), "ndcg@10", qid=table["qid"])
     same(evaluated.mean["ndcg@10"], np.mean(list(values.values())), "grades")
     count = 0
@@ -182,7 +182,7 @@ def check(seed: int, folder: Path) -> int:
         assert names[queries.query_of_row].tolist() == texts.tolist(), door
         ordered = queries.with_features(np.ascontiguousarray(queries.X[:, by_row]), frame.features)
         same(ranker.predict(ordered), scores, door)
-        same(ranker.explain(ordered), centred * ranker.coef_, door)
+        same(ranker.explain(ordered), centered * ranker.coef_, door)
         result = evaluate(queries, scores, "ndcg@10")
         found = dict(zip(names.tolist(), result["ndcg@10"].tolist(), strict=True))
         same([found[q] for q in values], list(values.values()), door)

@@ -15,7 +15,7 @@ TIGHT = Auto(tol=1e-9)
 
 
 def rows(n_queries=18, seed=0):
-    """Rows in random order, whose groups are colours; of each colour the reddest features count."""
+    """Rows in random order, whose groups are colors; of each color the reddest features count."""
     rng = np.random.default_rng(seed)
     n = n_queries * 8
     X = rng.standard_normal((n, 3))

@@ -51,9 +51,9 @@ def test_a_system_without_all_folds_has_no_mean(peers):
     assert "0.1000" in peers.table([{**one, "fold": fold} for fold in range(1, 6)])
 
 
-def test_blended_scores_are_standardised_by_query(peers):
+def test_blended_scores_are_standardized_by_query(peers):
     queries = Queries.from_arrays(np.zeros((5, 1)), [1, 0, 0, 1, 0], group=[3, 2])
-    scores = peers.standardised(queries, np.array([3.0, 1.0, 2.0, 7.0, 7.0]))
+    scores = peers.standardized(queries, np.array([3.0, 1.0, 2.0, 7.0, 7.0]))
     np.testing.assert_allclose(scores, [1.5**0.5, -(1.5**0.5), 0.0, 0.0, 0.0])
 
 

@@ -83,7 +83,7 @@ def test_every_solver_achieves_nearly_all_of_the_possible_decrease(name, scale):
 
 
 def test_a_warm_start_is_measured_by_the_decrease_from_0_as_well():
-    """From a start that is nearly the centre, the gap alone would be small enough at once."""
+    """From a start that is nearly the center, the gap alone would be small enough at once."""
     X, y, qid = judged()
     risk = empirical_risk(Queries.from_arrays(1e-4 * X, y, qid=qid), PairwiseHinge())
     start = np.full(4, 1e-12)
@@ -93,7 +93,7 @@ def test_a_warm_start_is_measured_by_the_decrease_from_0_as_well():
     np.testing.assert_allclose(again.theta, found.theta, rtol=0.05)
 
 
-def test_a_solver_counts_the_evaluation_at_the_centre():
+def test_a_solver_counts_the_evaluation_at_the_center():
     calls = []
 
     class Distance(Problem):

@@ -172,7 +172,7 @@ def test_losses_with_kinks_refuse(loss):
     """A sum names its part."""
     name = type(loss.losses[0] if isinstance(loss, SumLoss) else loss).__name__
     prepared = loss.prepare([1.0, 0.0], groups=np.arange(2) if needs_groups(loss) else None)
-    with pytest.raises(TypeError, match=f"^{name} has kinks, and so no Hessian; minimise it with the solver 'bundle'"):
+    with pytest.raises(TypeError, match=f"^{name} has kinks, and so no Hessian; minimize it with the solver 'bundle'"):
         prepared.curve(np.zeros(2), np.ones(2), np.empty(2), 0, 1)
     with pytest.raises(TypeError, match=f"^{name} has kinks"):
         prepared.diagonal(np.zeros(2))

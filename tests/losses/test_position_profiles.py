@@ -70,7 +70,7 @@ def test_slack_rescaling_by_hand():
     assert slope == pytest.approx([-4 / 9, 2 / 9, 2 / 9])
 
 
-def test_grouped_ndcg_is_normalised_by_the_best_ranking_of_groups():
+def test_grouped_ndcg_is_normalized_by_the_best_ranking_of_groups():
     """Grades 2, 2, 1, 0 in groups a, a, b, c: the best two ranks hold 2 and 1, so 3 + 1/log2 3, and not 3 + 3/log2 3.
 
     At scores 0 the hinge is the largest loss: the document of grade 0, then that of grade 1.
@@ -82,7 +82,7 @@ def test_grouped_ndcg_is_normalised_by_the_best_ranking_of_groups():
     assert alone[0] == pytest.approx(1 - 0.6309297535714575 / (3 + 3 * 0.6309297535714575))
 
 
-def test_grouped_recall_is_normalised_by_all_relevant_documents():
+def test_grouped_recall_is_normalized_by_all_relevant_documents():
     """Two relevant documents, of which one rank takes one: the loss is ½."""
     xi, _ = GroupedLoss("recall@1")([1, 1, 0], [0.0] * 3, groups=["a", "b", "c"])
     assert xi[0] == pytest.approx(0.5)

@@ -80,7 +80,7 @@ def test_results_do_not_depend_on_threads() -> None:
 
 
 def propensity_svm_rank(queries: Queries, C: float) -> float:
-    """Minimise ½‖w‖² + C·Σ_i v_i·mean_j max(0, 1 − w·(x_i − x_j)) / Σ_i v_i with cvxpy; return the objective."""
+    """Minimize ½‖w‖² + C·Σ_i v_i·mean_j max(0, 1 − w·(x_i − x_j)) / Σ_i v_i with cvxpy; return the objective."""
     w, terms, total = cp.Variable(queries.n_features), [], 0.0
     for query in queries:
         for row in np.flatnonzero(query.grades) if query.n_documents > 1 else ():

@@ -21,7 +21,7 @@ def smooth_hinge(z):
 
 
 def by_definition(grades, scores):
-    """All thresholds r = 0, 1, 2, ... below the highest grade, each minimised by a search along the line."""
+    """All thresholds r = 0, 1, 2, ... below the highest grade, each minimized by a search along the line."""
     total = 0.0
     for r in range(int(grades.min()), int(grades.max())):
         sign = np.where(grades <= r, 1.0, -1.0)
@@ -79,7 +79,7 @@ def test_products_and_diagonal_are_differences_of_gradients():
     assert curved > 25
 
 
-def test_a_recommender_without_columns_is_maximum_margin_matrix_factorisation():
+def test_a_recommender_without_columns_is_maximum_margin_matrix_factorization():
     """The objective is ½‖U‖² + ½‖V‖² + C·Σ of the hinges of all ratings and thresholds."""
     rng = np.random.default_rng(1)
     users, items = np.nonzero(rng.random((30, 12)) < 0.6)

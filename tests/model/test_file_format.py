@@ -169,7 +169,7 @@ def test_a_longer_file_is_refused(path):
 
 
 def test_every_flipped_bit_is_found(path):
-    # 1e-06 and 1E-06 are the same number, and so are many neighbours of 0.1's last digit; both are damage.
+    # 1e-06 and 1E-06 are the same number, and so are many neighbors of 0.1's last digit; both are damage.
     write_small(path, tol=1e-6, share=0.1 + 0.2, name="e", ids=["größe", "a/b"])
     whole, taken = path.read_bytes(), []
     with path.open("r+b", buffering=0) as file:

@@ -200,7 +200,7 @@ def test_standardize_agrees_with_scikit_learn(monkeypatch):
 
 
 @given(grouped(), st.integers(0, 99))
-def test_sparse_columns_are_divided_as_dense_ones_and_not_centred(data, seed):
+def test_sparse_columns_are_divided_as_dense_ones_and_not_centered(data, seed):
     X, _ = data
     X = np.where(np.random.default_rng(seed).random(X.shape) < 0.4, 0, X).astype(X.dtype)
     dense, sparse = Standardize().fit(X), Standardize().fit(sp.csr_array(X))
@@ -234,7 +234,7 @@ def test_sparse_columns_that_are_constant_become_zero():
     assert_array_equal(scaler.transform(X).toarray(), [[0.0, 0.0, np.nan, 0.0]] * 3)
 
 
-def test_centring_a_sparse_matrix_is_refused():
+def test_centering_a_sparse_matrix_is_refused():
     scaler = Standardize().fit([[1.0], [3.0]])
     with pytest.raises(DataError, match=r"fitted on dense features, .* pass X.toarray\(\), or fit on a sparse X"):
         scaler.transform(sp.csr_array([[1.0], [0.0]]))
@@ -253,7 +253,7 @@ SPREADS = {  # standard deviations of ±s are s
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("spreads", "expected"), SPREADS.values(), ids=SPREADS)
-def test_linear_weights_are_standardised_unless_spreads_are_usual(spreads, expected, sparse):
+def test_linear_weights_are_standardized_unless_spreads_are_usual(spreads, expected, sparse):
     X = np.outer([1.0, -1.0, 1.0, -1.0], spreads)
     queries = Queries.from_arrays(sp.csr_array(X) if sparse else X, [1, 0, 2, 0], group=[4])
     assert choose_scaling(queries, "linear") == expected
@@ -339,7 +339,7 @@ def test_even_thresholds_cut_the_training_range_into_equal_parts():
     assert_allclose(bins.thresholds_[0], np.arange(3.0, 53.0), rtol=1e-14)
 
 
-def test_even_thresholds_between_neighbouring_floats_stay_in_the_range():
+def test_even_thresholds_between_neighboring_floats_stay_in_the_range():
     low = np.random.default_rng(0).uniform(0, 10, 200)
     bins = ThresholdBins(spacing="even").fit(np.array([low, np.nextafter(low, 99)]))
     assert_array_equal(np.array(bins.thresholds_), low[:, None])
@@ -377,7 +377,7 @@ def test_a_feature_that_rarely_leaves_its_maximum_keeps_a_threshold():
         ([0, 1, 2, 3, 9], 1, [2]),
         # Nine in ten values are 0: both quantiles are, and count once.
         ([0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 30], 4, [0, 10, 20]),
-        # Few distinct values: one threshold between every two neighbours, however rare.
+        # Few distinct values: one threshold between every two neighbors, however rare.
         ([5] * 1000 + [1, 7, 7, 100], 3, [1, 5, 7]),
         ([5] * 1000 + [1, 7, 7, 100], 254, [1, 5, 7]),
         ([0, 1], 1, [0]),
@@ -397,7 +397,7 @@ def test_mixed_thresholds_by_hand(column, n_thresholds, expected):
 
 
 @given(grouped(), st.integers(1, 6))
-def test_thresholds_part_all_neighbours_where_they_can(data, n_thresholds):
+def test_thresholds_part_all_neighbors_where_they_can(data, n_thresholds):
     X, _ = data
     for spacing in ("mixed", "quantile"):
         bins = ThresholdBins(n_thresholds, spacing=spacing).fit(X)

@@ -42,11 +42,11 @@ def test_every_method_has_a_value_for_every_draw(script, results):
 
 
 def test_means_and_deviations_are_over_draws(script):
-    rows = script.summarise({"values": {"a": {"20": [0.1, 0.3], "50": [0.5]}}})
+    rows = script.summarize({"values": {"a": {"20": [0.1, 0.3], "50": [0.5]}}})
     assert rows == {"a": [(20, pytest.approx(0.2), pytest.approx(0.02**0.5)), (50, 0.5, 0.0)]}
 
 
-def test_the_picture_is_small_and_has_colours_for_light_and_dark(script, results):
+def test_the_picture_is_small_and_has_colors_for_light_and_dark(script, results):
     text = script.picture(results)
     assert len(text) < 20_000
     assert "prefers-color-scheme: dark" in text

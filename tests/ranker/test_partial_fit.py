@@ -68,7 +68,7 @@ def test_a_saved_model_goes_on_bit_for_bit(tmp_path, scorer, method):
     assert not np.array_equal(loaded.coef_, load(tmp_path / "model.safetensors").coef_)
 
 
-def test_a_step_minimises_what_the_definition_says():
+def test_a_step_minimizes_what_the_definition_says():
     """One relevant and one irrelevant document a query: ξ = max(0, 1 − 2·w·(x_rel − x_irr))."""
     rng = np.random.default_rng(0)
     X, weights, C = rng.standard_normal((24, 3)), rng.uniform(0.5, 2.0, 12), 3.0
@@ -198,7 +198,7 @@ def test_what_cannot_go_on_is_refused():
         fitted.partial_fit(queries.with_features(X[:, :3]))
     with pytest.raises(DataError, match="the model is linear and the scorer additive"):
         fitted.set_params(scorer="additive").partial_fit(queries)
-    with pytest.raises(ValueError, match="'newton' does not support a centre"):
+    with pytest.raises(ValueError, match="'newton' does not support a center"):
         Ranker("ranksvm-squared", solver="newton").fit(queries).partial_fit(queries)
     with pytest.raises(ValueError, match="the scaling of the model is 'standard' and scaling=None"):
         Ranker("svmmap", scaling=None).fit(queries, start=fitted)
@@ -233,7 +233,7 @@ def test_a_start_at_a_model_takes_fewer_passes_to_the_same_optimum(scorer):
 
 
 @every_scorer
-def test_a_center_is_where_the_regulariser_is_minimal(scorer):
+def test_a_center_is_where_the_regularizer_is_minimal(scorer):
     queries = judged(60)
     before = Ranker("svmmap", scorer=SCORERS[scorer], C=1.0).fit(queries[:30])
     new = queries[30:]

@@ -217,7 +217,7 @@ def test_scaling_lives_in_the_model(scaling):
         Ranker("svmmap", scaling="max").fit(X, y, qid=qid)
 
 
-def test_features_of_different_spread_are_standardised_unless_told_otherwise():
+def test_features_of_different_spread_are_standardized_unless_told_otherwise():
     X, y, qid = judged()
     stretched = X * [1.0, 1000.0, 1.0, 1.0]
     for features, options, scaling in (
@@ -268,15 +268,15 @@ def test_rank_gives_rows_best_first():
         rows = np.flatnonzero(qid == query)
         assert order.tolist() == sorted(rows.tolist(), key=lambda row: -scores[row])
     assert [order.tolist() for order in ranker.rank(X, qid=qid, k=3)] == [order[:3].tolist() for order in ranked]
-    colours = np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]
-    for whole, order in zip(ranked, ranker.rank(X, qid=qid, document_groups=colours), strict=True):
+    colors = np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]
+    for whole, order in zip(ranked, ranker.rank(X, qid=qid, document_groups=colors), strict=True):
         seen: dict[str, int] = {}
         for row in whole.tolist():
-            seen.setdefault(colours[row], row)
+            seen.setdefault(colors[row], row)
         assert order.tolist() == list(seen.values())
-    queries = Queries.from_arrays(X, y, qid=qid, document_groups=colours)
+    queries = Queries.from_arrays(X, y, qid=qid, document_groups=colors)
     assert [o.tolist() for o in ranker.rank(queries, k=2)] == [
-        o.tolist() for o in ranker.rank(X, qid=qid, k=2, document_groups=colours)
+        o.tolist() for o in ranker.rank(X, qid=qid, k=2, document_groups=colors)
     ]
     with pytest.raises(DataError, match="rank needs the queries"):
         ranker.rank(X)

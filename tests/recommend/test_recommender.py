@@ -287,7 +287,7 @@ def test_only_its_owner_reads_a_new_file_and_others_where_they_could(fitted, tmp
         lambda header, _: header.update(C=-1.0),
         lambda header, _: header.update(loss=None),
         lambda header, _: header["parameters"].update(factors="many"),
-        lambda header, _: header["parameters"].update(colour="red"),
+        lambda header, _: header["parameters"].update(color="red"),
     ],
 )
 def test_files_that_contradict_themselves_are_refused(fitted, tmp_path, change):

@@ -95,7 +95,7 @@ class Page:
         browser.wait_for("Page.loadEventFired", self._session)
 
     def show(self, dark):
-        """Switch to the dark or the light colours."""
+        """Switch to the dark or the light colors."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-#: The widths that pages are looked at in, each in light and in dark colours.
+#: The widths that pages are looked at in, each in light and in dark colors.
 WIDE, PHONE = 1400, 390
 
 _TEXTS = """
@@ -70,8 +70,8 @@ const parse = (text) => {
 };
 const over = ([r, g, b, a], below) => [r, g, b].map((part, at) => a * part + (1 - a) * below[at]);
 const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-const light = (colour) => {
-  const [r, g, b] = colour.map((part) => linear(part / 255));
+const light = (color) => {
+  const [r, g, b] = color.map((part) => linear(part / 255));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const out = [];
@@ -83,7 +83,7 @@ for (const node of texts) {
     opacity *= Number(style.opacity);
     if (!(one instanceof SVGElement)) chain.unshift(parse(style.backgroundColor));
   }
-  const paper = chain.reduce((below, colour) => over(colour, below), [255, 255, 255]);
+  const paper = chain.reduce((below, color) => over(color, below), [255, 255, 255]);
   const style = getComputedStyle(node.parentElement);
   const [r, g, b, a] = parse(node.parentElement instanceof SVGElement ? style.fill : style.color);
   const ink = over([r, g, b, a * opacity], paper);
@@ -97,7 +97,7 @@ return out;
 
 
 def check(page, root="body", scrolling=""):
-    """Assert all laws, in light and in dark colours; texts in boxes that match ``scrolling`` may be out of sight."""
+    """Assert all laws, in light and in dark colors; texts in boxes that match ``scrolling`` may be out of sight."""
     found = {"cut off": cut_off(page, root, scrolling), "overlaps": overlaps(page, root)}
     for dark in (False, True):
         page.show(dark)

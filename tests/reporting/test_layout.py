@@ -21,11 +21,11 @@ BAD = """<!doctype html><meta name="viewport" content="width=device-width"><body
 <p style="width: 500px; margin: 0">A line that is too wide for a phone, and has no place to break in a window so small
 <p style="width: 60px; overflow: hidden; white-space: nowrap">hidden by its box
 <div class="scroll" style="width: 60px; overflow: auto"><p style="width: 300px">scrolls in its box, out of sight</div>
-<p style="color: #999">grey on white <b style="color: #000; background: #222">black on black</b>
+<p style="color: #999">gray on white <b style="color: #000; background: #222">black on black</b>
 <svg width="200" height="40"><text x="5" y="20">one</text><text x="12" y="22">two</text></svg>
 <details><summary>open me</summary><p style="width: 900px; color: #eee">never seen</p></details>"""
 GOOD = """<!doctype html><meta name="viewport" content="width=device-width"><body style="background: #fff">
-<p>Words that wrap <b style="color: #fff; background: #222">white on black</b> <span style="color: #767676">grey</span>
+<p>Words that wrap <b style="color: #fff; background: #222">white on black</b> <span style="color: #767676">gray</span>
 <svg width="200" height="40"><text x="5" y="20">one</text><text x="60" y="20">two</text></svg>"""
 
 
@@ -47,7 +47,7 @@ def test_the_laws_see_what_is_wrong(pages):
     ]
     assert "scrolls in its box, out of sight" in layout.cut_off(bad)
     assert layout.overlaps(bad) == [["one", "two"]]
-    assert [text for text, _ in layout.faint(bad)] == ["grey on white", "black on black"]
+    assert [text for text, _ in layout.faint(bad)] == ["gray on white", "black on black"]
     assert not layout.scrolls_sideways(good)
     assert layout.cut_off(good) == layout.overlaps(good) == layout.faint(good) == []
 

@@ -14,7 +14,7 @@ import vl_convert
 
 from marginrank import Queries, Ranker, tune, write_report
 from marginrank.reporting import page as page_module
-from marginrank.reporting.charts import CONFIG, N_COLOURS, convergence
+from marginrank.reporting.charts import CONFIG, N_COLORS, convergence
 from marginrank.reporting.page import render
 from marginrank.reporting.report_builder import gather_facts
 from marginrank.scorers import Additive
@@ -109,18 +109,18 @@ def test_what_comes_from_files_is_text(page):
     assert {"b (1)", "b (2)"} <= names, "features of the same name share a bar"
 
 
-LICENCES = html.escape(Path(page_module.__file__).with_name("licences.txt").read_text("utf-8"))
+LICENSES = html.escape(Path(page_module.__file__).with_name("licenses.txt").read_text("utf-8"))
 
 
-def test_the_licences_of_the_scripts_are_in_the_page(page):
-    assert LICENCES in page
+def test_the_licenses_of_the_scripts_are_in_the_page(page):
+    assert LICENSES in page
     for package in ("vega", "vega-lite", "vega-embed", "d3-scale", "topojson-client", "semver"):
-        assert re.search(rf"(^|, ){package}(,| \()", LICENCES, re.MULTILINE), package
-    assert "Redistribution and use in source and binary forms" in LICENCES
+        assert re.search(rf"(^|, ){package}(,| \()", LICENSES, re.MULTILINE), package
+    assert "Redistribution and use in source and binary forms" in LICENSES
 
 
 def test_nothing_is_loaded(page):
-    own = page.replace(page_module.library(), "").replace(LICENCES, "")
+    own = page.replace(page_module.library(), "").replace(LICENSES, "")
     assert "http://" not in own
     assert "https://" not in own
     assert re.findall(r"<(?:link|img|iframe|object|embed|base)\b", own) == []
@@ -182,10 +182,10 @@ def test_many_features_are_in_the_table_and_the_largest_in_the_chart():
     assert len(shapes) == len(moving) > 100
 
 
-def test_the_style_has_a_colour_for_every_system(page):
+def test_the_style_has_a_color_for_every_system(page):
     for mode in ("--s{}: #", "var(--s{})"):
         assert mode.format(0) in page
-    assert len(re.findall(r"--s\d: #", page)) == 2 * N_COLOURS
+    assert len(re.findall(r"--s\d: #", page)) == 2 * N_COLORS
 
 
 def test_the_missing_library_is_named_before_any_work(monkeypatch, tmp_path, queries):

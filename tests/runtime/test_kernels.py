@@ -32,7 +32,7 @@ def twice(x):
     return _double(x + 1)
 """
 #: Code that runs once need not be fast, and compiling it takes two thirds of the time.
-UNOPTIMISED = {"NUMBA_OPT": "0"}
+UNOPTIMIZED = {"NUMBA_OPT": "0"}
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no modes")
 
@@ -274,7 +274,7 @@ def run(package, *words, **environment):
 
 @posix
 def test_kernels_run_where_nothing_can_be_written(read_only_package):
-    done = run(read_only_package, "-c", SCORE, **UNOPTIMISED)
+    done = run(read_only_package, "-c", SCORE, **UNOPTIMIZED)
     assert (done.returncode, done.stdout) == (0, "[1. 1.]\n"), done.stderr
     lines = [line for line in done.stderr.splitlines() if "KernelCacheWarning" in line]
     assert len(lines) == 1
@@ -284,7 +284,7 @@ def test_kernels_run_where_nothing_can_be_written(read_only_package):
 @posix
 def test_kernels_of_a_read_only_package_are_cached_at_home(read_only_package, tmp_path):
     for _ in range(2):
-        done = run(read_only_package, "-c", SCORE, HOME=str(tmp_path), **UNOPTIMISED)
+        done = run(read_only_package, "-c", SCORE, HOME=str(tmp_path), **UNOPTIMIZED)
         assert (done.returncode, done.stdout, done.stderr) == (0, "[1. 1.]\n", "")
     assert len(cached(tmp_path / ".cache", "score_rows")) == 1
 
@@ -298,7 +298,7 @@ def test_a_command_runs_where_nothing_can_be_written(read_only_package, tmp_path
     files = (str(tmp_path / name) for name in ("two.queries", "scores.txt"))
     words = ["marginrank", "evaluate", *files, "-m", "rr", "--json"]
     program = f"import sys; sys.argv = {words}; from marginrank.cli.app import main; main()"
-    done = run(read_only_package, "-c", program, **UNOPTIMISED)
+    done = run(read_only_package, "-c", program, **UNOPTIMIZED)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["systems"]["scores"]["mean"] == {"rr": 1.0}
     assert done.stderr.startswith("warning: no folder for compiled kernels")

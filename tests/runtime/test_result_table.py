@@ -76,7 +76,7 @@ def test_markup_is_small_plain_and_escaped(name):
     page = Tags()
     page.feed(markup)
     assert {tag for tag, _ in page.tags} <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
-    # Without colours, those of the notebook hold, light or dark.
+    # Without colors, those of the notebook hold, light or dark.
     assert {style for _, attributes in page.tags for style in attributes.values()} <= {
         "text-align: left",
         "text-align: right",

@@ -156,10 +156,10 @@ def test_what_a_solver_needs_is_asked_for(name, need, what):
 
 
 @every_solver
-def test_signs_and_centres_are_refused_where_they_would_be_ignored(name):
+def test_signs_and_centers_are_refused_where_they_would_be_ignored(name):
     for quality, given, words in [
         ("signs", np.ones(3, dtype=np.int64), "does not support signs of weights; use 'bundle' or 'auto'"),
-        ("center", np.ones(3), "does not support a centre; use 'bundle' or 'auto'"),
+        ("center", np.ones(3), "does not support a center; use 'bundle' or 'auto'"),
     ]:
         problem = Hinges(**{quality: given})
         if quality in SOLVERS[name].supports:
@@ -183,7 +183,7 @@ def test_risks_that_are_not_convex_are_for_those_who_say_so(name):
 @pytest.mark.parametrize(
     ("signs", "center"),
     [(None, None), ((1, 1, -1), None), (None, (0.5, -2.0, 1.0)), ((-1, 0, 1), (0.5, -2.0, 1.0))],
-    ids=["free", "signs", "centre", "both"],
+    ids=["free", "signs", "center", "both"],
 )
 @pytest.mark.parametrize("start", [None, np.array([3.0, -4.0, 2.0])], ids=["", "from elsewhere"])
 def test_the_optimum_is_found_from_anywhere(name, signs, center, start):

@@ -15,7 +15,7 @@ from marginrank.solvers.qp.plane_program import PlaneProgram
 
 
 def program_of(seed):
-    """A small program: some with signs, a centre, several parts, repeated planes."""
+    """A small program: some with signs, a center, several parts, repeated planes."""
     rng = np.random.default_rng(seed)
     d, parts = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     n = int(rng.integers(2, 7)) * parts

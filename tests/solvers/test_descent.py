@@ -37,7 +37,7 @@ def tight(queries, feature_map="dorm", start="ranksvm"):
 
 
 def descend(problem, C, start, **options):
-    """Minimise, and see to it that the objective at the points on the way never rises."""
+    """Minimize, and see to it that the objective at the points on the way never rises."""
     seen = []
 
     def callback(step, theta):

@@ -30,7 +30,7 @@ class Kinked(Segment):
 @pytest.mark.parametrize(
     ("lines", "C", "expected"),
     [
-        # Falls to a kink: 3 − 3t meets 2t at .6, where the regulariser t²/2 is small.
+        # Falls to a kink: 3 − 3t meets 2t at .6, where the regularizer t²/2 is small.
         ([(3.0, -3.0), (0.0, 2.0)], 10.0, 0.6),
         # Falls all the way.
         ([(3.0, -2.0)], 10.0, 1.0),

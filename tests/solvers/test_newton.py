@@ -194,7 +194,7 @@ def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
 def test_a_solution_is_a_place_to_start():
     risk = empirical_risk(small_queries(6), PairwiseHinge(power=2))
     first = Newton(tol=1e-9).minimize(risk, 5.0)
-    assert Newton(tol=1e-6).minimize(risk, 5.0, start=first.theta).passes == 2  # at the start and at the centre
+    assert Newton(tol=1e-6).minimize(risk, 5.0, start=first.theta).passes == 2  # at the start and at the center
     begun = first.theta.copy()
     Newton().minimize(risk, 50.0, start=begun)
     np.testing.assert_array_equal(begun, first.theta)
@@ -234,7 +234,7 @@ def test_nothing_to_learn_is_found_at_once():
     assert (found.primal, found.passes, found.converged) == (0.0, 1, True)
 
 
-def test_what_cannot_be_minimised_is_refused():
+def test_what_cannot_be_minimized_is_refused():
     risk = empirical_risk(small_queries(), PairwiseHinge())
     with pytest.raises(ValueError, match=r"solver 'newton' needs a smooth risk, .* use 'auto'"):
         Newton().minimize(risk, 10.0)

@@ -29,7 +29,7 @@ def off_center(seed=0, n_queries=12):
 
 
 def ridge(X, queries):
-    """Minimise ½‖w‖² + C·Σ share·mean ½(x·w + b − g)² over w and b, by scikit-learn."""
+    """Minimize ½‖w‖² + C·Σ share·mean ½(x·w + b − g)² over w and b, by scikit-learn."""
     grouped = queries.grouped
     shares = grouped.query_weights / grouped.query_weights.sum()
     weights = C * np.repeat(shares / grouped.lengths, grouped.lengths)

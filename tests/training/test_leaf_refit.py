@@ -81,7 +81,7 @@ def by_cvxpy(Z, center, base, queries, power, C):
 
 
 def by_scipy(Z, center, base, queries, C):
-    """Minimise the cross entropy with the shares of the grades, written out."""
+    """Minimize the cross entropy with the shares of the grades, written out."""
     own = [slice(start, stop) for start, stop in documents_of_ordered(queries)]
 
     def objective(theta):

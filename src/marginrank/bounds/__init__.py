@@ -1,4 +1,4 @@
-"""Generalisation bounds: those of Riezler and De Bona (2009), as printed and repaired, and two that stay small."""
+"""Generalization bounds: those of Riezler and De Bona (2009), as printed and repaired, and two that stay small."""
 
 from __future__ import annotations
 

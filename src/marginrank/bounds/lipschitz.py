@@ -141,7 +141,7 @@ def _hinges(normalize: Normalize, queries: Queries) -> FloatArray:
 
 
 def norm_bound(C: float, at_zero: float, lipschitz: float) -> float:
-    """Return a norm that the minimiser of ½‖w‖² + C·risk(w) never exceeds, whatever the queries: B of the bounds.
+    """Return a norm that the minimizer of ½‖w‖² + C·risk(w) never exceeds, whatever the queries: B of the bounds.
 
     At the minimum the objective is no larger than at 0, so ½‖w‖² ≤ C·at_zero; and w is −C times a slope of the risk, so
     ‖w‖ ≤ C·lipschitz.

@@ -7,7 +7,7 @@ most B at once,
 
 Repaired in all of them:
 
-- B has to be fixed before the queries are seen; `norm_bound` gives one for weights that minimise ½‖w‖² + C·risk. The
+- B has to be fixed before the queries are seen; `norm_bound` gives one for weights that minimize ½‖w‖² + C·risk. The
   norm of the w at hand, which is taken by default, is an optimistic stand-in.
 - Lemma 1 is for functions bounded by B·M, but f-bar is the difference of two of them. With M the largest norm of a
   document, a pair needs 2M, and a pair of rankings, each an average of differences, 4M. Here the largest norm D ≤ 2M

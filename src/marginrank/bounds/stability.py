@@ -26,7 +26,7 @@ class StabilityBound(BoundTerms):
         approximation: 2G·√(2ε), what a gap ε of the solver costs.
         beta: β = C·G²/n, how much ξ of any query may change when a query is left out.
         lipschitz: G.
-        largest: L, the largest ξ at a minimiser.
+        largest: L, the largest ξ at a minimizer.
     """
 
     approximation: float
@@ -51,7 +51,7 @@ def stability_bound(
     lipschitz: float | None = None,
     at_zero: float | None = None,
 ) -> StabilityBound:
-    """Bound the risk of weights that minimise ½‖w‖² + C·mean ξ, by uniform stability.
+    """Bound the risk of weights that minimize ½‖w‖² + C·mean ξ, by uniform stability.
 
     With probability 1 − δ over n queries,
 
@@ -59,12 +59,12 @@ def stability_bound(
 
     after Bousquet and Elisseeff (2002). What is assumed: queries drawn alike and independently (those that carry an
     order, which n counts); a convex ξ ≥ 0 with ξ(w) − ξ(v) ≤ G·‖w − v‖ and ξ(0) ≤ at_zero for every query that can
-    be drawn; the regulariser ½‖w‖², centred at 0; C fixed beforehand, not chosen by these queries.
+    be drawn; the regularizer ½‖w‖², centered at 0; C fixed beforehand, not chosen by these queries.
 
-    Why: the objectives F and F' of two samples that differ in one query are 1-strongly convex, so for their minimisers
+    Why: the objectives F and F' of two samples that differ in one query are 1-strongly convex, so for their minimizers
     w and v, ‖w − v‖² ≤ F(v) − F(w) + F'(w) − F'(v) ≤ (C/n)·2G·‖w − v‖. Hence ‖w − v‖ ≤ 2CG/n, and ξ of any query
     changes by at most 2CG²/n = 2β, which bounds the mean gap. One query changes the gap by at most 4β + L/n, and
-    McDiarmid's inequality gives the rest. A solution of gap ε is at most √(2ε) away from the minimiser, and risk and
+    McDiarmid's inequality gives the rest. A solution of gap ε is at most √(2ε) away from the minimizer, and risk and
     empirical risk change by at most G times that. For φpo neither G nor at_zero grows with the length of the lists.
 
     Args:

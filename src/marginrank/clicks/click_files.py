@@ -20,7 +20,7 @@ from marginrank.runtime.files import no_such_file
 from marginrank.runtime.text import did_you_mean
 from marginrank.typing import AnyArray, IntArray
 
-#: Column names that are recognised, in lower case without blanks, hyphens and underscores; first match first.
+#: Column names that are recognized, in lower case without blanks, hyphens and underscores; first match first.
 _USUAL: Final = {
     "query": (*(name for tier in QUERY_COLUMNS for name in tier), "userquery"),
     "document": tuple(name for tier in DOCUMENT_COLUMNS for name in tier),
@@ -65,7 +65,7 @@ def read_clicks(
 
     Args:
         source: A file ``.csv``, ``.tsv``, ``.jsonl`` or ``.parquet`` (text may be compressed), or a frame.
-        query: Column of query ids; this and the others are recognised by usual names.
+        query: Column of query ids; this and the others are recognized by usual names.
         document: Column of document ids.
         position: Column of positions.
         clicked: Column of clicks, 0 or 1.

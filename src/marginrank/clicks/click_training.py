@@ -27,7 +27,7 @@ DEFAULT_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 def with_judgements(clicks: ClickLog | Queries, judged: Queries, share: float) -> Queries:
-    """Put clicks and judged queries together, so that training minimises a weighted mean of their losses.
+    """Put clicks and judged queries together, so that training minimizes a weighted mean of their losses.
 
     The risk is (1 − share)·(mean loss of corrected clicks) + share·(mean loss of judged queries). A loss that is a sum
     over relevant documents serves for both; `marginrank.losses.ClicksAndJudgements` has one for each.

@@ -1,4 +1,4 @@
-"""Propensities estimated from logs: randomised positions, moved documents, and maximum likelihood."""
+"""Propensities estimated from logs: randomized positions, moved documents, and maximum likelihood."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASSUMES: Final = {
     "swap": "which of its positions a document got was random",
     "harvest": "each impression got its ranker independently of its user, and a document is as attractive under all",
     "em": "the position-based model; each document is as attractive in all impressions of its query, although nothing "
-    "was randomised",
+    "was randomized",
 }
 #: More queries than these are put into as many groups, which are resampled instead: sums over each stay in memory.
 _MOST_GROUPS: Final = 10_000
@@ -44,15 +44,15 @@ def estimate_propensities(
 
     Because they are relative, a position that is examined more often than the first one has a value above 1.
 
-    - ``random``: p_k/p_1 is the ratio of click rates in a log whose positions were randomised.
+    - ``random``: p_k/p_1 is the ratio of click rates in a log whose positions were randomized.
     - ``swap``: documents that were moved at random between positions; compared with themselves.
     - ``harvest``: several rankers put a document at different positions: Agarwal, Zaitsev, Wang, Li, Najork and
-      Joachims (WSDM 2019). As for ``swap``, AllPairs maximises
+      Joachims (WSDM 2019). As for ``swap``, AllPairs maximizes
       Σ_{k≠k'} ĉ_kk' log(p_k r_kk') + (ŵ_kk' − ĉ_kk') log(1 − p_k r_kk'), where ĉ_kk' sums the click rates at k of the
       documents shown at k and at k', and r_kk' = r_k'k. A document with n impressions at k and n' at k' counts
       n n'/(n + n'); n are the impressions that the log has, not those that were planned.
     - ``em``: maximum likelihood of the position-based model, a fallback: no random assignment is needed, and more is
-      assumed (see ``assumes`` of the result). This is what EM maximises, except that only the product of propensity
+      assumed (see ``assumes`` of the result). This is what EM maximizes, except that only the product of propensity
       and attraction has to be a probability, not the attraction alone: that limit biases propensities upwards if some
       documents are clicked whenever they are seen.
 
@@ -124,12 +124,12 @@ def _check_systems(log: ClickLog) -> None:
             Parameter("system"),
             ", or use ",
             Parameter("method", "swap"),
-            " if positions were randomised",
+            " if positions were randomized",
         )
     if len(np.unique(log.system)) < 2:
         raise DataError(
             "the log is of one ranker; its positions follow what it knows of relevance, so position and relevance "
-            "cannot be told apart. Log a second ranker, or randomise some positions and use ",
+            "cannot be told apart. Log a second ranker, or randomize some positions and use ",
             Parameter("method", "swap"),
         )
 
@@ -235,7 +235,7 @@ def _moved(log: ClickLog) -> _Rule:
 def all_pairs(
     first: IntArray, second: IntArray, c_first: FloatArray, c_second: FloatArray, weight: FloatArray, depth: int
 ) -> FloatArray:
-    """Maximise the AllPairs objective by Newton's method; p_1 = 1.
+    """Maximize the AllPairs objective by Newton's method; p_1 = 1.
 
     With a = log p and b = log r it is Σ c (a_k + b_e) + (w − c) log(1 − exp(a_k + b_e)), which is concave. The best r
     of each edge solves a quadratic equation; Newton steps go over a with b at its best.
@@ -284,7 +284,7 @@ def _position_model(log: ClickLog) -> _Rule:
     silent = np.flatnonzero(np.bincount(log.position - 1, log.clicks, log.depth) == 0)
     if len(silent):
         raise _no_clicks(int(silent[0]) + 1)
-    a, slope, hessian = maximise_likelihood(log.pair, log.position - 1, log.shown, log.clicks, log.depth)
+    a, slope, hessian = maximize_likelihood(log.pair, log.position - 1, log.shown, log.clicks, log.depth)
     by_query = np.zeros((_n_groups(log), log.depth))
     np.add.at(by_query, (log.query % len(by_query), log.position - 1), slope)
 
@@ -302,10 +302,10 @@ def _newton_step(gradient: FloatArray, hessian: FloatArray) -> FloatArray:
     return step
 
 
-def maximise_likelihood(
+def maximize_likelihood(
     pair: IntArray, k: IntArray, shown: FloatArray, clicks: FloatArray, depth: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Maximise the likelihood of the position-based model, P(click) = p_k r_d, by Newton's method; p_1 = 1.
+    """Maximize the likelihood of the position-based model, P(click) = p_k r_d, by Newton's method; p_1 = 1.
 
     With a = log p and b = log r it is Σ c (a_k + b_d) + (n − c) log(1 − exp(a_k + b_d)), which is concave. The best b_d
     of each document is found by bisection; Newton steps go over a with b at its best.

@@ -14,7 +14,7 @@ from marginrank.runtime.text import count, did_you_mean
 
 _log: Final = logging.getLogger(__name__)
 
-#: Column names that are recognised if none is given, in lower case without blanks, hyphens and underscores. Names of an
+#: Column names that are recognized if none is given, in lower case without blanks, hyphens and underscores. Names of an
 #: earlier tier are preferred; two columns of the same tier are an error.
 QUERY_COLUMNS: Final = (("qid", "queryid"), ("searchid", "srchid"), ("query", "topic", "topicid"))
 GRADE_COLUMNS: Final = (("grade", "label", "relevance", "rel", "judgement", "judgment"), ("rating", "y"))
@@ -135,18 +135,18 @@ def choose_columns(
     plain = [name for name in columns if name not in (*given, *text) and not is_id_name(name)]
     named = None if features is None else _named_features(columns, features, plain)
     others = [name for name in columns if name not in (named or ())]
-    query = qid or _recognise(columns, QUERY_COLUMNS, "qid", "query ids")
+    query = qid or _recognize(columns, QUERY_COLUMNS, "qid", "query ids")
     if query is None:
         raise DataError(
             f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with ",
             Parameter("qid", ...),
-            " (recognised: qid, query_id, search_id, query, topic)",
+            " (recognized: qid, query_id, search_id, query, topic)",
         )
     numbers = [name for name in others if name not in text]
-    grade = grade or _recognise(numbers, GRADE_COLUMNS, "grade", "grades")
-    grade = grade or _recognise(others, GRADE_COLUMNS, "grade", "grades")
-    document = document_id or _recognise(others, DOCUMENT_COLUMNS, "document_id", "document ids")
-    weight = document_weight or _recognise(others, WEIGHT_COLUMNS, "document_weight", "document weights")
+    grade = grade or _recognize(numbers, GRADE_COLUMNS, "grade", "grades")
+    grade = grade or _recognize(others, GRADE_COLUMNS, "grade", "grades")
+    document = document_id or _recognize(others, DOCUMENT_COLUMNS, "document_id", "document ids")
+    weight = document_weight or _recognize(others, WEIGHT_COLUMNS, "document_weight", "document weights")
     taken = (query, grade, document, document_group, weight)
     absent = [name for name in (*(named or ()), *taken) if name is not None and name not in columns]
     if absent:
@@ -184,7 +184,7 @@ def _named_features(columns: Sequence[str], features: str | Iterable[str], match
     return tuple(dict.fromkeys(names))
 
 
-def _recognise(columns: Iterable[str], tiers: Sequence[Sequence[str]], option: str, what: str) -> str | None:
+def _recognize(columns: Iterable[str], tiers: Sequence[Sequence[str]], option: str, what: str) -> str | None:
     """Return the column with a usual name, if there is one; refuse two that are equally likely."""
     names = list(columns)
     for tier in tiers:

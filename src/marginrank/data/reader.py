@@ -20,9 +20,9 @@ _SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 
 
 def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
-    """Read judged data, TREC judgements or a run; the format is recognised.
+    """Read judged data, TREC judgements or a run; the format is recognized.
 
-    Recognised are LETOR/SVMlight text with ``qid:``, LightGBM/XGBoost text with a file of group sizes beside it,
+    Recognized are LETOR/SVMlight text with ``qid:``, LightGBM/XGBoost text with a file of group sizes beside it,
     TREC qrels and runs, CSV, TSV and JSON Lines (all of these also as .gz, .xz, .bz2 or .zst), Parquet, Arrow and
     Feather tables, ``.npz`` archives, and the binary form that `convert` writes. Several paths of one kind are
     concatenated.

@@ -308,16 +308,16 @@ def summarize(
         tie_tolerance: Differences up to this size are roundoff: taken as zero everywhere.
     """
     settings = _Resampling(confidence, resamples, random_state, tie_tolerance)
-    centred = {(name, measure): _centred(one, measure) for name, one in evaluations.items() for measure in measures}
+    centered = {(name, measure): _centered(one, measure) for name, one in evaluations.items() for measure in measures}
     families, parts = [], []
     for measure, baseline in questions:
         columns, weights, ids, segments = _from_evaluations(evaluations, measure)
         values, w, counted = _common_queries(columns, weights, ids)
         families.append(_pairs(values, w, baseline))
         parts.append({} if segments is None else _in_segments(values, w, segments[counted], baseline, settings))
-    comparisons, intervals = _compare_pairs(families, settings, list(centred.values()))
+    comparisons, intervals = _compare_pairs(families, settings, list(centered.values()))
     comparisons = [replace(whole, by_segment=part) for whole, part in zip(comparisons, parts, strict=True)]
-    return Summary(dict(zip(centred, intervals, strict=True)), dict(zip(questions, comparisons, strict=True)))
+    return Summary(dict(zip(centered, intervals, strict=True)), dict(zip(questions, comparisons, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,8 @@ def _compare_pairs(
     differences = [float(np.mean(pair.w * pair.d)) for pair in pairs]
     # Resampling w·d would add the spread of the weights to that of the differences; this has the same
     # mean and moves, as it should, with a constant added to one system.
-    centred = [mean + pair.w * (pair.d - mean) for pair, mean in zip(pairs, differences, strict=True)]
-    intervals = bca_intervals([*centred, *means], settings.confidence, settings.resamples, settings.random_state)
+    centered = [mean + pair.w * (pair.d - mean) for pair, mean in zip(pairs, differences, strict=True)]
+    intervals = bca_intervals([*centered, *means], settings.confidence, settings.resamples, settings.random_state)
     flipped = p_randomizations([pair.w * pair.d for pair in pairs], settings.resamples, settings.random_state)
     rows = []
     for (system, other, d, w), mean, interval, p_flips in zip(pairs, differences, intervals, flipped, strict=False):
@@ -402,7 +402,7 @@ def mean_interval(
     return summarize({"": evaluation}, [measure], **options).intervals["", measure]
 
 
-def _centred(evaluation: Evaluation, measure: str) -> FloatArray:
+def _centered(evaluation: Evaluation, measure: str) -> FloatArray:
     """Return the values of the queries that count, spread around the weighted mean by their weights."""
     values = evaluation[measure]
     weights = np.ones(len(values)) if evaluation.weights is None else evaluation.weights

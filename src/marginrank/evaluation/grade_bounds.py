@@ -136,7 +136,7 @@ def grade_bounds(
     """Compute the best and the worst mean, and difference of means, that missing grades allow.
 
     The value of a query is Σ c_d·G(g_d) over its documents, with c_d the discount of the rank of document d over the
-    normaliser; of a difference, c_d is the difference of both. It is highest if every unjudged document with c_d > 0
+    normalizer; of a difference, c_d is the difference of both. It is highest if every unjudged document with c_d > 0
     has the highest possible grade and every other the lowest. If the policy leaves out queries without relevant
     documents, those that unjudged documents could make count are counted if that makes the mean more extreme.
     Documents that no system returns and no judgement lists are taken to be irrelevant.
@@ -228,7 +228,7 @@ class _Weigher:
     depth: int | None
 
     def __call__(self, scores: FloatArray, offsets: IntArray, names: AnyArray | None, sizes: IntArray) -> FloatArray:
-        """Return the discount of each document over the normaliser; ``sizes`` are those of the pools."""
+        """Return the discount of each document over the normalizer; ``sizes`` are those of the pools."""
         order, _ = rank_by(scores, offsets, prefer=preference(self.rules.ties, np.zeros(len(scores)), names))
         lengths = np.diff(offsets)
         rank = np.arange(len(scores)) - np.repeat(offsets[:-1], lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marginrank.runtime.kernels import njit
 
-# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+# Sums may be taken in any order, which lets them be vectorized; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 #: Queries at a time, so that a piece of every row and column stays in the fastest cache.
 TILE = 1024

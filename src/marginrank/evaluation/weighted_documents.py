@@ -47,7 +47,7 @@ def mean_over_relevant(measures: Mapping[str, Measure], rankings: RankedGrades) 
     """Return the mean of each measure over relevant documents, each alone and by its weight; NaN if there are none.
 
     With v_i the weight of document i, which the rankings have instead of grades, it is Σ_i v_i·λ(rank_i) / Σ_i v_i: in
-    the mean over queries by Σ_i v_i, the self-normalised estimate of Swaminathan and Joachims (NeurIPS 2015).
+    the mean over queries by Σ_i v_i, the self-normalized estimate of Swaminathan and Joachims (NeurIPS 2015).
     """
     query = np.repeat(np.arange(len(rankings)), np.diff(rankings.pool_offsets))
     totals = np.bincount(query, rankings.pool, len(rankings))

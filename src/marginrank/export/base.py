@@ -209,7 +209,7 @@ class Plugin(Target, ABC):
 
 
 class Weight(NamedTuple):
-    """The weight of a feature, with its mean and standard deviation if features are standardised."""
+    """The weight of a feature, with its mean and standard deviation if features are standardized."""
 
     feature: str
     weight: float
@@ -218,7 +218,7 @@ class Weight(NamedTuple):
 
 
 def is_linear(function: ScoringFunction) -> bool:
-    """Return whether a function is a sum of weights of standardised or raw features."""
+    """Return whether a function is a sum of weights of standardized or raw features."""
     return not function.needs_queries and len(function.terms) == 1 and isinstance(function.terms[0], LinearTerm)
 
 

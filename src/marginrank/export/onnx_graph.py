@@ -126,8 +126,8 @@ def _scaled(graph: _Graph, function: ScoringFunction, values: str) -> str:
         values = graph.fill(values, function.raw_fill)
     if function.mean is not None and function.scale is not None:
         varies = function.scale > 0
-        centred = graph.add("Sub", values, graph.constant(function.mean))
-        scaled = graph.add("Div", centred, graph.constant(np.where(varies, function.scale, 1.0)))
+        centered = graph.add("Sub", values, graph.constant(function.mean))
+        scaled = graph.add("Div", centered, graph.constant(np.where(varies, function.scale, 1.0)))
         return scaled if varies.all() else graph.add("Mul", scaled, graph.constant(varies))
     if function.scaling == "query-percentile":
         return _percentile(graph, values)
@@ -157,9 +157,9 @@ def _unit_variance(graph: _Graph, unit: str) -> str:
         known = graph.add("Where", absent, graph.constant(0.0), values)
         return graph.add("Div", graph.add("ReduceSum", known, axis), count)
 
-    centred = graph.add("Sub", unit, mean(unit))
-    spread = graph.add("Sqrt", mean(graph.add("Mul", centred, centred)))
-    return graph.add("Div", centred, _or_one(graph, spread))
+    centered = graph.add("Sub", unit, mean(unit))
+    spread = graph.add("Sqrt", mean(graph.add("Mul", centered, centered)))
+    return graph.add("Div", centered, _or_one(graph, spread))
 
 
 def _percentile(graph: _Graph, values: str) -> str:

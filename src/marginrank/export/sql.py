@@ -53,12 +53,12 @@ def scaling_stages(function: ScoringFunction, table: str, syntax: SqlSyntax, que
     if function.scaling == "query-minmax":
         return [unit]
     over = f"OVER (PARTITION BY {query})"
-    centred = [(name, f"stage1.{name} - AVG(stage1.{name}) {over}") for name in names]
+    centered = [(name, f"stage1.{name} - AVG(stage1.{name}) {over}") for name in names]
     spreads = [f"SQRT(AVG(stage2.{name} * stage2.{name}) {over})" for name in names]
     scaled = [
         (name, _over_spread(f"stage2.{name}", spread, syntax)) for name, spread in zip(names, spreads, strict=True)
     ]
-    return [unit, centred, scaled]
+    return [unit, centered, scaled]
 
 
 def _unit(x: str, query: str, syntax: SqlSyntax) -> str:

@@ -40,7 +40,7 @@ class _VespaSyntax(Syntax):
 class Vespa(Target):
     """Write a rank profile of Vespa 8: a function for each feature, to fill in, and the score.
 
-    Models that scale by query, and fusions, score in the global phase, with Vespa's own normalisation.
+    Models that scale by query, and fusions, score in the global phase, with Vespa's own normalization.
 
     Args:
         profile: What to call the profile.

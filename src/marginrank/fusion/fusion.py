@@ -58,7 +58,7 @@ _LARGE_C: Final = 1000.0
 class Fusion(BaseEstimator):
     """A learned combination of runs: the score is Σ_r w_r · x_r, with x_r the score of run r on a common scale.
 
-    The weights minimise the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which
+    The weights minimize the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which
     combine retrieval functions and TREC submissions. C and the kind of features are chosen on held-out queries.
 
     >>> import numpy as np

@@ -36,7 +36,7 @@ def document_mean(values: FloatArray, query: IntArray, confidence: float = 0.95)
     """Estimate the mean over documents, whose values are alike within a query.
 
     The mean is a ratio, of the sums of values and of documents of queries. With ``e_q`` the sum of the values of query
-    ``q`` minus the mean times its number of documents, its linearised variance is ``n / (n - 1) Σ e_q² / N²`` for
+    ``q`` minus the mean times its number of documents, its linearized variance is ``n / (n - 1) Σ e_q² / N²`` for
     ``n`` queries and ``N`` documents. The interval is that of Student's t with ``n - 1`` degrees of freedom.
 
     >>> one = document_mean(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]))
@@ -70,10 +70,10 @@ def document_share(hits: FloatArray, query: IntArray, confidence: float = 0.95) 
         return Estimate(share, (0.0, 1.0), len(hits))
     independent = float(n) if error == 0 else min(share * (1 - share) / error**2, float(len(hits)))
     z = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1))
-    centre = (share + z**2 / (2 * independent)) / (1 + z**2 / independent)
+    center = (share + z**2 / (2 * independent)) / (1 + z**2 / independent)
     spread = share * (1 - share) / independent + z**2 / (4 * independent**2)
     half = z * np.sqrt(spread) / (1 + z**2 / independent)
-    return Estimate(share, (max(float(centre - half), 0.0), min(float(centre + half), 1.0)), len(hits))
+    return Estimate(share, (max(float(center - half), 0.0), min(float(center + half), 1.0)), len(hits))
 
 
 def _standard_error(values: FloatArray, query: IntArray) -> tuple[float, int]:

@@ -59,7 +59,7 @@ def read_judgements(
 
     Args:
         path: The file.
-        qid: Column of query ids; this and the others are recognised by usual names, such as ``query`` and ``docid``.
+        qid: Column of query ids; this and the others are recognized by usual names, such as ``query`` and ``docid``.
         document_id: Column of document ids.
         rater: Column of raters.
         grade: Column of grades.

@@ -21,7 +21,7 @@ from marginrank.evaluation.systems import as_qrels
 from marginrank.runtime.text import count, suggest
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-#: Names of the column of raters that are recognised, whatever their case.
+#: Names of the column of raters that are recognized, whatever their case.
 RATER_COLUMNS: Final = ("rater", "rater_id", "annotator", "assessor", "judge", "labeler", "worker", "user")
 #: The grade that says, in TREC files and elsewhere, that nobody judged the document.
 _UNJUDGED: Final = -1.0

@@ -161,7 +161,7 @@ def _majority(judgements: Judgements, means: FloatArray) -> FloatArray:
 
 
 class DawidSkene(NamedTuple):
-    """Parameters of the model of Dawid and Skene that maximise the likelihood, as far as the algorithm got."""
+    """Parameters of the model of Dawid and Skene that maximize the likelihood, as far as the algorithm got."""
 
     #: Probability of each level of each document.
     probabilities: FloatArray
@@ -175,7 +175,7 @@ class DawidSkene(NamedTuple):
 
 
 def dawid_skene(counts: FloatArray) -> DawidSkene:
-    """Estimate true levels and the errors of raters by expectation maximisation.
+    """Estimate true levels and the errors of raters by expectation maximization.
 
     Every document has a true level ``j`` with probability ``p_j``, and rater ``k`` gives it level ``l`` with
     probability ``π_jl^(k)``, independently of the other raters. Starting from the shares of the grades of each

@@ -33,7 +33,7 @@ DEFAULT_MEASURE: Final = "dcg@10"
 class JudgingPool:
     """The documents that count for some system, and how much: the mean of a system is ``weights @ gains``.
 
-    A document at a rank with discount ``D`` has weight ``D / (normaliser · number of queries)``; documents with equal
+    A document at a rank with discount ``D`` has weight ``D / (normalizer · number of queries)``; documents with equal
     scores share the discounts of their ranks.
     """
 

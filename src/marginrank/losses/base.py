@@ -175,7 +175,7 @@ class Loss(OptionObject, ABC):
     def majorant(self) -> Loss | None:
         """A convex loss, never below this one, that differs from it by a convex function; None if this one is convex.
 
-        What the concave-convex procedure minimises, with the difference linearised.
+        What the concave-convex procedure minimizes, with the difference linearized.
         """
         if self.convex:
             return None
@@ -274,12 +274,12 @@ class PreparedLoss(ABC):
         """Write the slacks of queries ``first`` to ``end`` and their gradient with respect to the scores."""
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
-        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction.
+        """Write the generalized Hessian of queries ``first`` to ``end`` at the scores, times the direction.
 
         The direction has one number per document, as the scores have. Losses with kinks have no Hessian and refuse.
         """
         raise TypeError(
-            f"{type(self.definition).__name__} has kinks, and so no Hessian; minimise it with the solver 'bundle', "
+            f"{type(self.definition).__name__} has kinks, and so no Hessian; minimize it with the solver 'bundle', "
             "or take a smooth loss such as PairwiseHinge(power=2)"
         )
 
@@ -288,7 +288,7 @@ class PreparedLoss(ABC):
         return None
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the diagonal of the generalised Hessian at the scores, for losses that have one."""
+        """Return the diagonal of the generalized Hessian at the scores, for losses that have one."""
         raise TypeError(f"{type(self.definition).__name__} has kinks, and so no Hessian; take a smooth loss")
 
     def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:

@@ -112,7 +112,7 @@ class PreparedPairs(PreparedLoss):
         self._call(scores, None, xi, gradient, first, end)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
+        """Write the generalized Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
         if not self._hinges.squared:
             super().curve(scores, direction, product, first, end)
         self._call(scores, direction, self._xi, product, first, end)
@@ -125,7 +125,7 @@ class PreparedPairs(PreparedLoss):
         return TorchPairHinges.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        """Return the diagonal of the generalised Hessian at the scores."""
+        """Return the diagonal of the generalized Hessian at the scores."""
         # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.
         if not self._hinges.squared:
             super().diagonal(scores)

@@ -11,7 +11,7 @@ from marginrank.runtime.kernels import njit
 
 @njit()
 def _merge(levels, start, middle, end, spare):  # type: ignore[no-untyped-def]
-    """Merge two neighbouring levels, each in descending order of score, in place."""
+    """Merge two neighboring levels, each in descending order of score, in place."""
     scores, documents = levels.scores, levels.documents
     n = middle - start
     for place in range(n):
@@ -128,7 +128,7 @@ def _add_pairs(levels, better, worse, kind, weight, direction, out):  # type: ig
 
 @njit()
 def _all_pairs(levels, offsets, n_levels, kind, direction, out, spare):  # type: ignore[no-untyped-def]
-    """Sweep neighbouring levels and merge them, until one is left: n log L for L levels of n documents, best first."""
+    """Sweep neighboring levels and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
     while n_levels > 1:
         for level in range(0, n_levels - 1, 2):
@@ -197,7 +197,7 @@ def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # t
             slacks.xi[query] = _long_list(query, scores, layout, hinge, work, direction, slacks.gradient)
 
 
-# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+# Sums may be taken in any order, which lets them be vectorized; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
@@ -334,7 +334,7 @@ def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ig
 def short_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and gradient of the short lists among queries ``first`` to ``end``.
 
-    With a ``direction``, which is by document, the generalised Hessian of the squared hinges times the direction is
+    With a ``direction``, which is by document, the generalized Hessian of the squared hinges times the direction is
     written instead of the gradient, and the slacks are 0.
     """
     layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), PairBuffers(*work), SlackTable(*slacks)

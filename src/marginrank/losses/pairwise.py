@@ -49,7 +49,7 @@ class PairwiseHinge(Loss):
 
     Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is fast
     if the order has changed little since the last evaluation, and O(n log L) for the sums; O(n L) with
-    ``rank_weights``. So does a product with the generalised Hessian of the squared hinge, in which every pair inside
+    ``rank_weights``. So does a product with the generalized Hessian of the squared hinge, in which every pair inside
     its margin counts 2 and every other pair 0.
 
     Args:

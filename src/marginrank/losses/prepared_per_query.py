@@ -42,7 +42,7 @@ class PreparedPerQuery(PreparedLoss):
             gradient[documents[rows]] = part_gradient[rows]
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the generalised Hessian of the queries of each part among these, times the direction."""
+        """Write the generalized Hessian of the queries of each part among these, times the direction."""
         if not self.definition.smooth:
             super().curve(scores, direction, product, first, end)
         for queries, documents, part, part_scores, _, part_product in self._parts:
@@ -55,7 +55,7 @@ class PreparedPerQuery(PreparedLoss):
             product[documents[rows]] = part_product[rows]
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        """Return the diagonal of the generalised Hessian at the scores."""
+        """Return the diagonal of the generalized Hessian at the scores."""
         if not self.definition.smooth:
             super().diagonal(scores)
         out = np.zeros(len(scores))

@@ -95,7 +95,7 @@ class RelevantDocuments(PreparedLoss):
         self._add_up(gradient, places, first, end)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
+        """Write the generalized Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
         low, high, places = self._range(first, end)
         self._scores[places] = scores[self._documents[places]]
         self._move[places] = direction[self._documents[places]]
@@ -103,7 +103,7 @@ class RelevantDocuments(PreparedLoss):
         self._add_up(product, places, first, end)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        """Return the diagonal of the generalised Hessian at the scores."""
+        """Return the diagonal of the generalized Hessian at the scores."""
         each = self._by_place * self._each.diagonal(scores[self._documents])
         return np.bincount(self._documents, each, len(scores)).astype(np.float64)
 

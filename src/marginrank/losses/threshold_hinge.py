@@ -14,16 +14,16 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True, repr=False)
 class ThresholdHinge(SmoothLoss):
-    """Smooth hinge of scores on the wrong side of thresholds between grades: maximum-margin matrix factorisation.
+    """Smooth hinge of scores on the wrong side of thresholds between grades: maximum-margin matrix factorization.
 
     The loss of Rennie and Srebro (ICML 2005): thresholds θ_r of the query lie between its grades, documents with a
     grade up to r belong below θ_r − 1 and the others above θ_r + 1. Each pays h(z) for its distance z from each
-    threshold, with h(z) = ½ − z for z ≤ 0, ½(1 − z)² for 0 < z < 1, and 0 beyond. Thresholds are not regularised, so
-    they are minimised away: ξ = Σ_r min over θ_r of the mean of h over the documents of the query, which is convex in
+    threshold, with h(z) = ½ − z for z ≤ 0, ½(1 − z)² for 0 < z < 1, and 0 beyond. Thresholds are not regularized, so
+    they are minimized away: ξ = Σ_r min over θ_r of the mean of h over the documents of the query, which is convex in
     the scores and unchanged by adding a constant to them. Two grades of a query with no other between them have one
     threshold, weighted by their difference: for whole numbers as many as the levels that they are apart.
 
-    `Recommender` with this loss, no biases and no fixed columns is maximum-margin matrix factorisation:
+    `Recommender` with this loss, no biases and no fixed columns is maximum-margin matrix factorization:
     ``Recommender(loss=ThresholdHinge(), item_bias=False, popularity=False, history=0)``.
 
     >>> xi, gradient = ThresholdHinge()([1, 0], [0.0, 0.0])          # θ = 0: h(0) = ½ of both
@@ -66,7 +66,7 @@ class _PreparedThresholds(PreparedLoss):
         curve_thresholds(self._lists, self._state, scores, direction, product, first, end)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        """Return the diagonal of the generalised Hessian at the scores."""
+        """Return the diagonal of the generalized Hessian at the scores."""
         from marginrank.losses.threshold_hinge_kernel import diagonal_thresholds  # noqa: PLC0415
 
         diagonal = np.zeros(len(scores))

@@ -1,4 +1,4 @@
-"""Thresholds between grades that minimise a smooth hinge, its slacks, gradient and Hessian."""
+"""Thresholds between grades that minimize a smooth hinge, its slacks, gradient and Hessian."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _slope(scores, order, start, split, stop, threshold):  # type: ignore[no-unt
 
 @njit()
 def _best_threshold(scores, order, start, split, stop):  # type: ignore[no-untyped-def]
-    """Minimise over the threshold by Newton's method inside a shrinking bracket; the derivative is piecewise linear."""
+    """Minimize over the threshold by Newton's method inside a shrinking bracket; the derivative is piecewise linear."""
     low = high = scores[order[start]]
     for place in range(start, stop):
         low, high = min(low, scores[order[place]]), max(high, scores[order[place]])

@@ -210,7 +210,7 @@ def respell(spec: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class PositionMeasure(Measure):
-    """A sum over ranks of discount times gain: Σ_r D(r)·G(grade at r), divided by a normaliser.
+    """A sum over ranks of discount times gain: Σ_r D(r)·G(grade at r), divided by a normalizer.
 
     A subclass defines ``gains`` and ``discounts``; evaluation and training need nothing else.
     """
@@ -231,7 +231,7 @@ class PositionMeasure(Measure):
         return 1.0
 
     def values(self, rankings: RankedGrades) -> FloatArray:
-        """Compute the discounted sum of each query; 0 if the normaliser is 0."""
+        """Compute the discounted sum of each query; 0 if the normalizer is 0."""
         gains = rankings.mean_over_ties(self.worth(rankings))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
         scale = self.scales(rankings)
@@ -250,13 +250,13 @@ class PositionMeasure(Measure):
         return np.asarray((levels.better - levels.worse) * np.ones_like(i, dtype=np.float64))
 
     def scales(self, rankings: RankedGrades) -> FloatArray:
-        """Return the normaliser of each query."""
+        """Return the normalizer of each query."""
         if isinstance(self.normalizer, int | float):
             return np.full(len(rankings), float(self.normalizer))
         return self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
 
     def divisor(self, *, ideal: float, total: float) -> float:
-        """Return the normaliser, given the sum of the best ranking and of all gains."""
+        """Return the normalizer, given the sum of the best ranking and of all gains."""
         if isinstance(self.normalizer, int | float):
             return float(self.normalizer)
         return total if self.normalizer == "total" else ideal
@@ -323,12 +323,12 @@ class BinaryMeasure(Measure):
         return (rankings.grades >= self.threshold).astype(np.float64)
 
     def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray | None:
-        """Return the normalised shares, if the measure claims them."""
+        """Return the normalized shares, if the measure claims them."""
         share = self.share(i, levels.n_rel)
         return None if share is None else np.asarray(share / self.normalizer(levels.n_rel, levels.n_irr))
 
     def credits(self, i: AnyArray, j: AnyArray, levels: TwoLevels) -> FloatArray:
-        """Return the normalised credits."""
+        """Return the normalized credits."""
         credit = self.credit(i, j, levels.n_rel, levels.n_irr)
         return np.asarray(credit / self.normalizer(levels.n_rel, levels.n_irr))
 

@@ -1,4 +1,4 @@
-"""Normalised discounted cumulative gain."""
+"""Normalized discounted cumulative gain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marginrank.measures.dcg import DCG
 
 @dataclass(frozen=True, repr=False)
 class NDCG(DCG):
-    """Normalised discounted cumulative gain: DCG@k over the DCG@k of the best ranking.
+    """Normalized discounted cumulative gain: DCG@k over the DCG@k of the best ranking.
 
     Järvelin and Kekäläinen (TOIS 2002); Chapelle, Le and Smola (2007) eq. (1). Gains and discounts
     are those of ``dcg``.

@@ -34,7 +34,7 @@ def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def
 
 @njit()
 def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def]
-    """Merge neighbouring sorted runs of a width, from one array of documents into another."""
+    """Merge neighboring sorted runs of a width, from one array of documents into another."""
     n, prefers = len(run), len(prefer) > 0
     for left in range(0, n, 2 * width):
         middle, right = min(left + width, n), min(left + 2 * width, n)

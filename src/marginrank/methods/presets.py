@@ -38,7 +38,7 @@ class Preset:
         paper: Reference.
         make: Function that makes the loss or the baseline, given the cutoff or the number of rounds.
         cut: Default cutoff or number of rounds; None if the method has none.
-        bound: The bound to minimise.
+        bound: The bound to minimize.
     """
 
     name: str
@@ -158,12 +158,12 @@ class ResolvedMethod:
 
     @property
     def loss(self) -> Loss | None:
-        """The loss to minimise; None for a baseline."""
+        """The loss to minimize; None for a baseline."""
         return self.trained if isinstance(self.trained, Loss) else None
 
     @property
     def baseline(self) -> Baseline | None:
-        """The baseline; None if a loss is minimised."""
+        """The baseline; None if a loss is minimized."""
         return self.trained if isinstance(self.trained, Baseline) else None
 
     @property

@@ -77,9 +77,9 @@ class TrainingRecord:
 
     Args:
         measure: The measure, or mix of measures, that the model is evaluated by.
-        trained: The loss that was minimised, or the baseline.
+        trained: The loss that was minimized, or the baseline.
         preset: The name of the preset, if any.
-        bound: The bound that was minimised; None for a baseline.
+        bound: The bound that was minimized; None for a baseline.
         solver: The solver that was used; None for a baseline.
         weighting: How queries were weighted.
         parameters: The parameters of the estimator, as `marginrank.runtime.option_objects.to_spec` describes them.

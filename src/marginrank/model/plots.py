@@ -142,8 +142,8 @@ def plot_waterfall(
     figure = new_figure(6.8, 1.4 + 0.32 * len(bars))
     axes = figure.subplots()
     rows = np.arange(len(bars))
-    colours = ["#2a78b8" if part > 0 else "#c8553d" for _, part in bars]
-    axes.barh(rows, [part for _, part in bars], left=ends[:-1], color=colours, height=0.66)
+    colors = ["#2a78b8" if part > 0 else "#c8553d" for _, part in bars]
+    axes.barh(rows, [part for _, part in bars], left=ends[:-1], color=colors, height=0.66)
     axes.vlines(
         ends, np.concatenate([[-0.6], rows - 0.33]), np.concatenate([rows + 0.33, [len(bars) - 0.4]]), "gray", lw=0.8
     )

@@ -33,7 +33,7 @@ class ThresholdBins(FeatureTransformer):
     - ``"even"``: n thresholds that cut the range of the training values into n + 1 equal parts;
     - ``"mixed"``: half of the thresholds by quantile, for the values that are common, and half evenly, for the tails.
 
-    Unless thresholds are even, a feature with at most n + 1 distinct values has one between every two neighbours. A
+    Unless thresholds are even, a feature with at most n + 1 distinct values has one between every two neighbors. A
     threshold that no training document exceeds moves down to the second largest value, and duplicates are
     dropped: a feature has at most ``n_thresholds`` columns, at least one if it varies, none if it is constant in
     training. Later values below or above the training range fall in the first or last bin.
@@ -130,7 +130,7 @@ class ColumnQuantiles:
 
     @classmethod
     def of(cls, values: AnyArray) -> ColumnQuantiles:
-        """Summarise sorted values, NaN last."""
+        """Summarize sorted values, NaN last."""
         present = values[: np.searchsorted(values, np.nan)]
         if not len(present):
             return cls(0, present, True, present)
@@ -228,7 +228,7 @@ class ColumnFacts:
 
     @classmethod
     def of(cls, values: AnyArray, missing: bool, limit: int) -> ColumnFacts:
-        """Summarise values."""
+        """Summarize values."""
         return cls(len(values), missing, np.unique(values), limit)
 
     def merge(self, other: ColumnFacts) -> ColumnFacts:

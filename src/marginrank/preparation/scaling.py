@@ -34,7 +34,7 @@ def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | No
     """Return the name of the scaling that ``scaling="auto"`` stands for, or None.
 
     The penalty ‖w‖² of a linear ranker treats all weights alike: a feature of small spread needs a large weight, which
-    is penalised. Linear weights get ``standard``, unless every feature that varies has a standard deviation between ½
+    is penalized. Linear weights get ``standard``, unless every feature that varies has a standard deviation between ½
     and 2 already. Bins and trees need no scaling. Scalings by query are never chosen: they need the query of each
     document again at prediction.
 

@@ -17,12 +17,12 @@ def standardized(X: AnyArray, mean: FloatArray, scale: FloatArray) -> FloatArray
     [[3.0, 0.0, nan]]
     """
     varies = scale > 0
-    centred = (X - mean) / np.where(varies, scale, 1.0)
-    return np.asarray(centred if varies.all() else np.where(varies | np.isnan(centred), centred, 0.0))
+    centered = (X - mean) / np.where(varies, scale, 1.0)
+    return np.asarray(centered if varies.all() else np.where(varies | np.isnan(centered), centered, 0.0))
 
 
 def unscaled_weights(weights: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return weights / scale, the weights of centred features that give the same scores; 0 if the scale is 0.
+    """Return weights / scale, the weights of centered features that give the same scores; 0 if the scale is 0.
 
     >>> unscaled_weights(np.array([6.0, 1.0]), np.array([2.0, 0.0])).tolist()
     [3.0, 0.0]
@@ -49,7 +49,7 @@ def to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
 
 def to_unit_variance(X: AnyArray, offsets: IntArray) -> FloatArray:
     """Return each column with mean 0 and standard deviation 1 within each query."""
-    # Standardising undoes any scaling before it; in [0, 1], squares cannot overflow or vanish, and a constant feature
+    # Standardizing undoes any scaling before it; in [0, 1], squares cannot overflow or vanish, and a constant feature
     # is exactly 0.
     unit = to_unit_range(X, offsets)
     present = ~np.isnan(unit)

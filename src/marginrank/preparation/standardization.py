@@ -32,9 +32,9 @@ class Standardize(FeatureTransformer):
     column without any value counts as constant at 0. ``qid`` and ``group`` are accepted and make no
     difference.
 
-    A sparse ``X`` is divided by ``scale_``, which counts its zeros, but not centred: zeros stay zeros, and a linear
-    ranker orders documents the same with and without centring. Fitted on a sparse ``X``, ``mean_`` is 0, and dense
-    features are not centred either.
+    A sparse ``X`` is divided by ``scale_``, which counts its zeros, but not centered: zeros stay zeros, and a linear
+    ranker orders documents the same with and without centering. Fitted on a sparse ``X``, ``mean_`` is 0, and dense
+    features are not centered either.
 
     >>> scaler = Standardize().fit([[1.0, 4.0], [3.0, 4.0]])
     >>> scaler.mean_.tolist(), scaler.scale_.tolist()
@@ -74,7 +74,7 @@ class Standardize(FeatureTransformer):
             divisor = np.where(varies, self.scale_, 1.0)
             if self.mean_.any():
                 raise DataError(
-                    "Standardize was fitted on dense features, and centring would fill the zeros of a sparse X; pass "
+                    "Standardize was fitted on dense features, and centering would fill the zeros of a sparse X; pass "
                     "X.toarray(), or fit on a sparse X"
                 )
             data = np.where(varies[X.indices] | np.isnan(X.data), X.data / divisor[X.indices], 0.0)

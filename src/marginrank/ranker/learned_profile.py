@@ -168,7 +168,7 @@ class ProfileRisk:
 def lower(
     risk: Callable[[FloatArray], tuple[float, FloatArray]], profile: FloatArray, radius: float, steps: int
 ) -> FloatArray:
-    """Minimise a convex function of the profile by projected subgradient steps; return the best profile.
+    """Minimize a convex function of the profile by projected subgradient steps; return the best profile.
 
     Steps shrink geometrically, from the radius to a thousandth of it, which suits functions that are piecewise linear.
     """

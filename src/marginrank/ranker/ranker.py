@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Ranker(FittedAttributes, BaseEstimator):
-    """A ranker trained for a measure: minimises ½‖θ‖² + C · mean over queries of ξ(θ).
+    """A ranker trained for a measure: minimizes ½‖θ‖² + C · mean over queries of ξ(θ).
 
     >>> X = [[1.0, 0.2], [0.1, 0.9], [0.8, 0.3], [0.2, 0.1]]
     >>> ranker = Ranker("svmmap", C=10.0).fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])
@@ -68,14 +68,14 @@ class Ranker(FittedAttributes, BaseEstimator):
     Args:
         method: What to train: the name of a preset such as ``svmmap`` or ``ranksvm`` (``marginrank presets`` lists
             them), with ``@k`` after the name if it has a cutoff; a measure or a mix of measures such as
-            ``ndcg@10 + 0.5*ap``; a `Loss`; or a baseline such as ``RankBoost(rounds=50)``, which minimises no loss of
+            ``ndcg@10 + 0.5*ap``; a `Loss`; or a baseline such as ``RankBoost(rounds=50)``, which minimizes no loss of
             this package and has no certificate. By default ``svmmap``, chosen and scored by ``ndcg@10``.
         measure: Instead, a measure or a mix of measures.
         loss: Instead, a `Loss`.
         bound: ``hinge`` is convex; ``tight`` is closer to the measure but not convex, and `Tight` has its options;
-            ``auto`` minimises the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
+            ``auto`` minimizes the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
             preset, otherwise ``auto``.
-        C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
+        C: Weight of the losses against the regularizer: the larger, the closer the fit to the training queries.
             Networks, most baselines, and trees without ``start`` or ``refit`` have none; another C than 1 then
             warns that it is ignored.
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
@@ -84,7 +84,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``stochastic``, ``subgradient``,
             ``cccp``, ``descent``, or a `Solver` such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,
-            ``query-standard``, ``query-percentile``, or None. ``auto`` standardises if the spreads of the features
+            ``query-standard``, ``query-percentile``, or None. ``auto`` standardizes if the spreads of the features
             differ. C, the objective and ``coef_`` refer to scaled features. Scalings by query need ``qid`` to predict.
         weighting: How queries are weighted: ``grades`` (the sum of their grades), ``relevant`` (documents above grade
             0), ``pairs`` (pairs of different grade) or ``sqrt-pairs``; equally by default, as in the papers.
@@ -95,7 +95,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         warm_start: Start from the weights of the previous fit.
         patience: With validation queries, iterations without improvement after which training stops; 10 by default,
             50 for boosted trees and baselines.
-        random_state: Seed of baselines, of randomised solvers and of the boosted and neural scorers.
+        random_state: Seed of baselines, of randomized solvers and of the boosted and neural scorers.
         n_jobs: Number of threads; all cores by default. Results do not depend on it.
         verbose: Whether to show progress, with passes, gap and time left: a bar in a notebook or on a terminal, lines
             on standard error elsewhere, or in the log ``marginrank`` if that takes level INFO. By default only in a
@@ -105,7 +105,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         model_: The trained model; everything below is read from it.
         coef_: One weight per feature; for the additive scorer, the parameters of the curves; for trees, the values of
             all leaves; for a Gaussian process, one weight per training document.
-        objective_: The objective reached; of a baseline, what it minimises in its own terms.
+        objective_: The objective reached; of a baseline, what it minimizes in its own terms.
         gap_: Upper bound on the distance of the objective from the optimum; inf without a certificate.
         n_iter_: Iterations, or rounds.
         solution_: The result of the solver, with the trace.
@@ -241,7 +241,7 @@ class Ranker(FittedAttributes, BaseEstimator):
                 that is best on them.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
             start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are reused.
-            center: Instead of ``start``, a model to start from and to stay near: the regulariser is ½‖θ − its θ‖².
+            center: Instead of ``start``, a model to start from and to stay near: the regularizer is ½‖θ − its θ‖².
             checkpoint: A file that the state of training is written to, every few seconds.
             resume: Continue from the checkpoint if it exists; the model is the same as without the interruption.
         """

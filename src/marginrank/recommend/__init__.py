@@ -1,4 +1,4 @@
-"""Recommendation of items to users by ranking matrix factorisation."""
+"""Recommendation of items to users by ranking matrix factorization."""
 
 from marginrank.runtime.lazy_imports import attach
 

@@ -1,4 +1,4 @@
-"""Ranking matrix factorisation by alternating convex steps."""
+"""Ranking matrix factorization by alternating convex steps."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class HalfStep:
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """Minimise ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u n_u·ξ_u: Le and Smola (2008) §5.2, with columns.
+    """Minimize ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u n_u·ξ_u: Le and Smola (2008) §5.2, with columns.
 
     n_u is the number of ratings of user u, times the weight of the user if there are weights.
 
@@ -236,7 +236,7 @@ class _Work:
     def begin(self, factors: Factors, objective: float) -> tuple[Factors, float, float]:
         """Return a start for factors that are 0: a step along the leading singular vectors of the gradient.
 
-        A product of factors t·uv' costs t in the regulariser and gains t·σ at first, where σ is the singular value of
+        A product of factors t·uv' costs t in the regularizer and gains t·σ at first, where σ is the singular value of
         the gradient. So the factors stay 0 if no σ is above 1.
         """
         left, values, right = self._leading(factors)

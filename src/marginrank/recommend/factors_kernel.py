@@ -91,7 +91,7 @@ def add_planes(planes, offsets, gram, alpha, n_planes, active, gradients, height
 
 @njit()
 def minimize_planes(planes, offsets, gram, alpha, n_planes, active, tol, theta, bounds):  # type: ignore[no-untyped-def]
-    """Minimise ½‖θ‖² + max_j (a_j·θ + b_j) for each active problem; a dual point bounds the minimum from below.
+    """Minimize ½‖θ‖² + max_j (a_j·θ + b_j) for each active problem; a dual point bounds the minimum from below.
 
     In the dual, weights α of the planes sum to 1 and θ = −Σ α_j a_j. Weight is moved from the lowest plane that has
     some to the highest, as far as helps, until the highest is no higher than the mean by more than ``tol``.

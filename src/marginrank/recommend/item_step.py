@@ -107,7 +107,7 @@ class ItemRisk(Problem):
             self._evaluate(theta)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction."""
+        """Return the generalized Hessian of the risk at θ times a direction."""
         self._move_to(theta)
         self._moves[:] = 0.0
         self._add_scores(direction, self._moves)

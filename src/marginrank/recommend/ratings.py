@@ -103,7 +103,7 @@ def locate(known: AnyArray, ids: AnyArray, what: str) -> IntArray:
     return np.where(known[at] == ids, at, -1)
 
 
-#: Column names that are recognised if none is given, first match first.
+#: Column names that are recognized if none is given, first match first.
 USUAL_COLUMNS: Final = {
     "user": ("user", "user_id", "userid", "userId", "qid"),
     "item": ("item", "item_id", "itemid", "itemId", "movie_id", "movieId", "document_id"),

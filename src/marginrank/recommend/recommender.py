@@ -1,4 +1,4 @@
-"""The recommender: ranking matrix factorisation as an estimator."""
+"""The recommender: ranking matrix factorization as an estimator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.typing import FloatArray
 
-#: Losses that only recommenders have a name for: that of maximum-margin matrix factorisation.
+#: Losses that only recommenders have a name for: that of maximum-margin matrix factorization.
 _LOSSES: Final[Mapping[str, Loss]] = {"mmmf": ThresholdHinge()}
 
 
@@ -87,11 +87,11 @@ class Recommendation(NamedTuple):
 
 
 class Recommender(FactorAttributes, BaseEstimator):
-    """Recommend items to users: matrix factorisation that is trained for a ranking measure.
+    """Recommend items to users: matrix factorization that is trained for a ranking measure.
 
     Users are queries, items are documents, and the score of item i for user u is b_i + U_u·V_i and what fixed columns
     add: the popularity of the item, what the user rated before, whatever the rating, and side features. Any convex loss
-    can be trained; see `Factorization` for the objective and how it is minimised.
+    can be trained; see `Factorization` for the objective and how it is minimized.
 
     >>> users, items = np.repeat(np.arange(20), 6), np.tile(np.arange(6), 20)
     >>> likes = np.where((users % 2 == 0) == (items < 3), 5, 1)         # even users like items 0 to 2, odd ones 3 to 5
@@ -103,16 +103,16 @@ class Recommender(FactorAttributes, BaseEstimator):
     Args:
         measure: The measure, or mix of measures, to train for and to be judged by.
         loss: Train this convex `Loss`, preset such as ``dorm-ndcg``, or ``mmmf`` for the `ThresholdHinge` of
-            maximum-margin matrix factorisation, instead of the one that follows from the measure: `SquaredDifferences`
+            maximum-margin matrix factorization, instead of the one that follows from the measure: `SquaredDifferences`
             of the gains of a measure with gains, the structured hinge of any other.
         factors: Number of factors of each user and item.
         C: Weight of the loss, for each rating of a user.
         item_bias: Whether items have biases, or the length of the constant column that they are weights of: the larger,
-            the less they are regularised.
+            the less they are regularized.
         popularity: Whether the number of ratings of an item is one of its fixed columns.
         history: Number of fixed columns made of who rated what, whatever the rating, for users and for items.
         column_length: Length of the columns of popularity, history and side features; the larger, the less their
-            weights are regularised.
+            weights are regularized.
         negatives: For implicit feedback: the number of items to draw as irrelevant for each that a user chose, or
             ``all``. Ratings are then not needed, and every pair given is relevant. None for ratings.
         shift: Added to all ratings, for ratings below 0.

@@ -15,7 +15,7 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 #: Share of the decrease predicted by the gradient that a Newton step has to achieve (Armijo's condition).
 _DECREASE: Final = 1e-4
 _MOST_HALVINGS: Final = 40
-#: Step size towards the minimiser of the planes if the minimiser itself was no better.
+#: Step size towards the minimizer of the planes if the minimizer itself was no better.
 _PART: Final = 0.3
 #: Objectives differ by rounding errors below this share of them.
 _ROUNDING: Final = 1e-14
@@ -37,7 +37,7 @@ class UserSolution:
 
 @dataclass(frozen=True, eq=False)
 class UserProblem:
-    """Minimise ½‖U_u‖² + c_u·ξ_u(base_u + X_u·U_u) for each user u, with the features X_u of the items rated.
+    """Minimize ½‖U_u‖² + c_u·ξ_u(base_u + X_u·U_u) for each user u, with the features X_u of the items rated.
 
     Args:
         ratings: Who rated what.
@@ -56,9 +56,9 @@ class UserProblem:
     n_jobs: int | None = None
 
     def solve(self, start: FloatArray | None = None, tol: float = 1e-6, max_iter: int = 200) -> UserSolution:
-        """Minimise until every gap is at most ``tol`` times the objective.
+        """Minimize until every gap is at most ``tol`` times the objective.
 
-        Losses with a Hessian are minimised by Newton's method with the Hessian of each user, others by cutting planes.
+        Losses with a Hessian are minimized by Newton's method with the Hessian of each user, others by cutting planes.
         No objective is above that of the start.
         """
         n, width = len(self.ratings.users), self.features.shape[1]
@@ -132,7 +132,7 @@ class _Users:
 
 
 def _newton(users: _Users, start: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Minimise by Newton's method; F − ½‖∇F‖² is a lower bound, since F is ½‖U‖² plus a convex function."""
+    """Minimize by Newton's method; F − ½‖∇F‖² is a lower bound, since F is ½‖U‖² plus a convex function."""
     factors = start.copy()
     risks, risk_gradients = users.evaluate(factors)
     objectives, gradients = 0.5 * _squares(factors) + risks, factors + risk_gradients
@@ -177,7 +177,7 @@ def _descend(
 def _cutting_planes(
     users: _Users, start: FloatArray, tol: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Minimise by cutting planes of c·ξ; the minimum over the planes of a user is a lower bound."""
+    """Minimize by cutting planes of c·ξ; the minimum over the planes of a user is a lower bound."""
     from marginrank.recommend.factors_kernel import minimize_planes  # noqa: PLC0415
 
     bundle = _UserPlanes(*start.shape)

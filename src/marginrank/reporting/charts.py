@@ -1,6 +1,6 @@
 """Charts as Vega-Lite specifications: plain dictionaries, drawn by the browser.
 
-Colours are variables of the page's style sheet, and text has the colour of the text around it, so that one chart does
+Colors are variables of the page's style sheet, and text has the color of the text around it, so that one chart does
 for light and dark. Names that come from files are only ever values of the data, never part of an expression.
 """
 
@@ -16,8 +16,8 @@ from marginrank.runtime.text import plain
 
 Spec: TypeAlias = dict[str, Any]
 
-#: Colours of systems; the page's style sheet has as many.
-N_COLOURS: Final = 8
+#: Colors of systems; the page's style sheet has as many.
+N_COLORS: Final = 8
 _SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
 _MUTED: Final = 0.7
 _LEAST_SHARE: Final = 1e-16
@@ -55,13 +55,13 @@ CONFIG: Final[Spec] = {
 }
 
 
-def colour(number: int) -> str:
-    """Return the colour of a system by its number.
+def color(number: int) -> str:
+    """Return the color of a system by its number.
 
-    >>> colour(0), colour(9)
+    >>> color(0), color(9)
     ('var(--s0)', 'var(--s1)')
     """
-    return f"var(--s{number % N_COLOURS})"
+    return f"var(--s{number % N_COLORS})"
 
 
 def _spec(description: str, values: Sequence[Mapping[str, Any]], height: int, **more: Any) -> Spec:
@@ -89,9 +89,9 @@ def _tip(field: str, title: str, form: str | None = None) -> Spec:
 
 
 def _series(names: Sequence[str]) -> Spec:
-    """Encode systems by colour, without a legend: the page has one that wraps on a phone."""
-    colours = [colour(number) for number in range(len(names))]
-    return {"field": "system", "type": "nominal", "scale": {"domain": list(names), "range": colours}, "legend": None}
+    """Encode systems by color, without a legend: the page has one that wraps on a phone."""
+    colors = [color(number) for number in range(len(names))]
+    return {"field": "system", "type": "nominal", "scale": {"domain": list(names), "range": colors}, "legend": None}
 
 
 def intervals(

@@ -192,7 +192,7 @@ def _page(report: ClickReport, title: str) -> str:
     )
     footer = (
         f"<p>Made by marginrank {escape(__version__)}.</p>\n<details><summary>Licences of the scripts in this page"
-        f"</summary><pre>{escape(file_text('licences.txt'))}</pre></details>"
+        f"</summary><pre>{escape(file_text('licenses.txt'))}</pre></details>"
     )
     sections = [section(name, head, *content) for name, (head, content) in shown.items()]
     return whole_page(title, intro, sections, footer, library=library(), config=charts.CONFIG)

@@ -12,7 +12,7 @@ from importlib import resources
 from string import Template
 from typing import Any, Final
 
-from marginrank.reporting.charts import Spec, colour
+from marginrank.reporting.charts import Spec, color
 from marginrank.reporting.recompute_commands import Commands
 from marginrank.version import __version__
 
@@ -148,9 +148,9 @@ def data(value: Mapping[str, Any], name: str = "") -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    """Make a legend: names of systems beside their colours."""
+    """Make a legend: names of systems beside their colors."""
     items = "".join(
-        f'<li><span class="swatch" style="background: {colour(at)}"></span>{escape(name)}</li>'
+        f'<li><span class="swatch" style="background: {color(at)}"></span>{escape(name)}</li>'
         for at, name in enumerate(names)
     )
     return f'<ul class="legend">{items}</ul>'

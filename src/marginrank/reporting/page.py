@@ -69,8 +69,8 @@ def render(facts: ReportFacts) -> str:
     )
     footer = (
         f"<p>Made by marginrank {escape(__version__)}. {escape(_RUN) if facts.commands else ''}</p>\n"
-        "<details><summary>Licences of the scripts in this page</summary>"
-        f"<pre>{escape(file_text('licences.txt'))}</pre></details>"
+        "<details><summary>Licenses of the scripts in this page</summary>"
+        f"<pre>{escape(file_text('licenses.txt'))}</pre></details>"
     )
     return whole_page(
         facts.title,

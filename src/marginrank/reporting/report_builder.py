@@ -430,7 +430,7 @@ def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -
 def query_bars(
     d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str], texts: Mapping[str, str]
 ) -> tuple[Bar, ...]:
-    """Return a bar for each query; if there are many, for groups of neighbouring queries.
+    """Return a bar for each query; if there are many, for groups of neighboring queries.
 
     >>> few = query_bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
     >>> few[0]

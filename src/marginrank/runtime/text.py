@@ -212,7 +212,7 @@ class ResultTable:
         return f"{table(self.rows, right=tuple(self.right))}\n{printable(self.note)}"
 
     def html(self) -> str:
-        """Return the table as HTML in the colours of the notebook; cells are escaped."""
+        """Return the table as HTML in the colors of the notebook; cells are escaped."""
         heads, *rows = self.rows
         body = "".join(self._row("td", row) for row in rows[:_MAX_ROWS])
         more = f"{len(rows) - _MAX_ROWS:,} more rows; " if len(rows) > _MAX_ROWS else ""

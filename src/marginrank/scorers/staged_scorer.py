@@ -17,7 +17,7 @@ from marginrank.scorers.base import PreparedScorer, Scorer
 from marginrank.scorers.form import Form
 from marginrank.typing import FloatArray
 
-#: What refitted leaves are regularised towards: the values they were grown with, or 0.
+#: What refitted leaves are regularized towards: the values they were grown with, or 0.
 Towards: TypeAlias = Literal["grown", "zero"]
 
 
@@ -28,7 +28,7 @@ class Stage:
     Args:
         form: How documents are scored.
         theta: The parameters of the form.
-        objective: The risk of the loss, or whatever a baseline minimises.
+        objective: The risk of the loss, or whatever a baseline minimizes.
     """
 
     form: Form
@@ -79,7 +79,7 @@ class StageLimits:
 class StagedScorer(Scorer):
     """A scorer that is trained stage by stage, on gradients of a loss with respect to the scores.
 
-    It replaces the solver: there is no regulariser ½‖θ‖², and no certificate.
+    It replaces the solver: there is no regularizer ½‖θ‖², and no certificate.
     """
 
     #: Stages without improvement on validation queries after which training stops, unless `Ranker` has a patience.

@@ -119,9 +119,9 @@ def weighted_sums(X: FloatArray, origin: FloatArray | None, weights: FloatArray)
     """
     if origin is None:
         return sum_in_order(np.multiply(X.T, weights[:, None], order="C"))
-    centred = np.subtract(X.T, origin[:, None], order="C")
-    centred *= weights[:, None]
-    return sum_in_order(centred)
+    centered = np.subtract(X.T, origin[:, None], order="C")
+    centered *= weights[:, None]
+    return sum_in_order(centered)
 
 
 def sum_in_order(columns: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Minimise ½‖θ‖² + C·risk(θ), with a certificate; nothing here knows of ranking."""
+"""Minimize ½‖θ‖² + C·risk(θ), with a certificate; nothing here knows of ranking."""
 
 from marginrank.runtime.lazy_imports import attach
 

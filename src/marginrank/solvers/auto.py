@@ -20,7 +20,7 @@ class Auto(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of iterations.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -43,9 +43,9 @@ class Auto(Solver):
         self.choose(problem).check(problem)
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise with the chosen solver."""
+        """Minimize with the chosen solver."""
         return self.choose(problem).minimize(problem, C, start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C with the chosen solver."""
+        """Minimize for several C with the chosen solver."""
         return self.choose(problem).path(problem, Cs, start)

@@ -27,13 +27,13 @@ _NEEDS: dict[Capability, str] = {
 
 @dataclass(frozen=True)
 class Solver(OptionObject, ABC):
-    """Minimise ½‖θ − center‖² + C·risk(θ).
+    """Minimize ½‖θ − center‖² + C·risk(θ).
 
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of iterations.
         time_limit: Maximum number of seconds; the iteration ends within a few evaluations of the risk.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -66,16 +66,16 @@ class Solver(OptionObject, ABC):
 
     @abstractmethod
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise the objective for one C.
+        """Minimize the objective for one C.
 
         Args:
             problem: The risk, and constraints on θ.
             C: Weight of the risk.
-            start: Initial θ; the centre by default.
+            start: Initial θ; the center by default.
         """
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C, from the smallest up, each from the previous solution; results in the order given."""
+        """Minimize for several C, from the smallest up, each from the previous solution; results in the order given."""
 
         def solve(solver: Solver, C: float, before: Solution | None) -> Solution:
             return solver.minimize(problem, C, start if before is None else before.theta)
@@ -98,7 +98,7 @@ class Solver(OptionObject, ABC):
         if problem.signs is not None and "signs" not in self.supports:
             raise ValueError(f"solver {self.name!r} does not support signs of weights; use 'bundle' or 'auto'")
         if problem.center is not None and "center" not in self.supports:
-            raise ValueError(f"solver {self.name!r} does not support a centre; use 'bundle' or 'auto'")
+            raise ValueError(f"solver {self.name!r} does not support a center; use 'bundle' or 'auto'")
 
 
 def parse_solver(spec: str | Solver) -> Solver:

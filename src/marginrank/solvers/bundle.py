@@ -33,15 +33,15 @@ class _Tangent(NamedTuple):
 def line_search(
     segment: Segment, C: float, center: FloatArray, first: float, max_gain: float = 0.0
 ) -> tuple[float, float]:
-    """Return the step size that about minimises ½‖θ − center‖² + C·risk(θ) on a segment, and the risk there.
+    """Return the step size that about minimizes ½‖θ − center‖² + C·risk(θ) on a segment, and the risk there.
 
-    The objective is convex, so its minimiser lies between a point where it falls and one where it rises. With the
-    larger of the tangents at these two in place of the risk, the minimiser of the objective is the next point.
+    The objective is convex, so its minimizer lies between a point where it falls and one where it rises. With the
+    larger of the tangents at these two in place of the risk, the minimizer of the objective is the next point.
 
     Args:
         segment: The segment.
         C: Weight of the risk.
-        center: The minimiser of the regulariser.
+        center: The minimizer of the regularizer.
         first: Step size to start with.
         max_gain: Decrease of the objective that is not worth another point.
     """
@@ -52,7 +52,7 @@ def line_search(
         return linear * tangent.t + 0.5 * square * tangent.t**2 + C * tangent.risk
 
     def minimizer(derivative: float) -> float:
-        """Return the minimiser of the objective if the risk has this derivative everywhere."""
+        """Return the minimizer of the objective if the risk has this derivative everywhere."""
         return -(linear + C * derivative) / square
 
     low: _Tangent | None = None
@@ -95,7 +95,7 @@ _PROGRAM_GAP: Final = 0.1
 _SHORTFALL: Final = 0.1
 #: Iterations without progress after which programs are solved exactly; after as many more the solver stops.
 _PATIENCE: Final = 5
-#: Share of the largest entry of θ below which an entry with a sign constraint is set to 0 if the minimiser has 0 there.
+#: Share of the largest entry of θ below which an entry with a sign constraint is set to 0 if the minimizer has 0 there.
 #: On random problems with 5 or 30 weights at tol 1e-5, 25 of 5,018 small weights then stay above 0 (without: 3,188).
 _SMALL_ENTRY: Final = 1e-2
 
@@ -105,7 +105,7 @@ class Bundle(Solver):
     """The bundle method: cutting planes with a step back towards the best point.
 
     Joachims, Finley and Yu (2009); Chapelle, Le and Smola (2007) §3.3.2 with the planes of the risk alone, since planes
-    of the whole objective would not be a lower bound. Planes are taken between the best point and the minimiser of the
+    of the whole objective would not be a lower bound. Planes are taken between the best point and the minimizer of the
     model, as Franc and Sonnenburg (2009) do, which prevents oscillation. If scores take much longer than the loss, as
     with additive scorers, a line search on that segment comes first; otherwise the step size is doubled when the
     objective decreased about as much as the model. Each part of the risk has its own planes, which makes a better model
@@ -114,11 +114,11 @@ class Bundle(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of iterations, of one evaluation each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
-        step: Smallest step size from the best point towards the minimiser of the model.
+        step: Smallest step size from the best point towards the minimizer of the model.
         idle: Iterations after which an inactive plane is dropped; at most two if there are many planes.
 
     >>> import numpy as np
@@ -135,11 +135,11 @@ class Bundle(Solver):
     idle: int = 5
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
+        """Minimize ½‖θ − center‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         return self.refine(problem, C, PlaneModel(problem.n_parameters), start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C, from the smallest up, with one set of planes; results in the order given."""
+        """Minimize for several C, from the smallest up, with one set of planes; results in the order given."""
         planes = PlaneModel(problem.n_parameters)
 
         def solve(solver: Bundle, C: float, before: Solution | None) -> Solution:
@@ -155,7 +155,7 @@ class Bundle(Solver):
         start: FloatArray | Solution | None = None,
         n_parts: int = PARTS,
     ) -> Solution:
-        """Minimise with known planes of this risk, of the same parts, and add to them.
+        """Minimize with known planes of this risk, of the same parts, and add to them.
 
         If ``start`` is a solution, its planes are among them, and it is not evaluated again.
         """
@@ -164,7 +164,7 @@ class Bundle(Solver):
         search = _PlaneSearch(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)
-            # The centre ranks nothing, so one step from it is taken in any case.
+            # The center ranks nothing, so one step from it is taken in any case.
             begun, stalled = start is not None, 0
             while True:
                 before, best = progress.bound, progress.primal
@@ -189,10 +189,10 @@ class Bundle(Solver):
 
 
 class _PlaneSearch:
-    """Points between the best point and the minimiser of the model, at which planes are taken.
+    """Points between the best point and the minimizer of the model, at which planes are taken.
 
     If the risk on the segment is cheap, a line search finds the next best point, and planes are taken between it and
-    the minimiser (Franc and Sonnenburg, 2009). Otherwise planes are taken a step from the best point, and the step size
+    the minimizer (Franc and Sonnenburg, 2009). Otherwise planes are taken a step from the best point, and the step size
     is doubled when the objective decreased about as much as the model.
     """
 
@@ -216,7 +216,7 @@ class _PlaneSearch:
             self._take(theta, evaluate(self._problem.parts, theta))
 
     def step_towards(self, minimizer: FloatArray, bound: float) -> None:
-        """Take planes between the best point and the minimiser of the model, whose minimum is ``bound``."""
+        """Take planes between the best point and the minimizer of the model, whose minimum is ``bound``."""
         if self._segment is not None:
             self._search_segment(self._segment.then(self._best_step_size, minimizer))
         elif (segment := self._problem.segment(self._progress.theta, minimizer)) is not None:
@@ -236,7 +236,7 @@ class _PlaneSearch:
         self._step_size = min(1.0, 2.0 * step) if better and self._progress.primal <= expected else self._step
 
     def _with_zeros(self, theta: FloatArray, minimizer: FloatArray) -> FloatArray:
-        """Set small entries to the zeros that the minimiser has by its signs, which steps would only approach."""
+        """Set small entries to the zeros that the minimizer has by its signs, which steps would only approach."""
         if self._problem.signs is None or not self._better:
             return theta
         small = np.abs(theta) < _SMALL_ENTRY * np.abs(theta).max(initial=0.0)

@@ -24,8 +24,8 @@ class ConcaveConvex(Solver):
 
         θ_{t+1} = argmin ½‖θ − center‖² + C·[R(θ) − K(θ_t) − ∇K(θ_t)·(θ − θ_t)]
 
-    which never increases ½‖θ − center‖² + C·T(θ). The linear term only moves the centre, to center + C·∇K(θ_t), so all
-    these problems share the planes of R. Chapelle, Le and Smola (2007) §4 minimise the same objective, with the tight
+    which never increases ½‖θ − center‖² + C·T(θ). The linear term only moves the center, to center + C·∇K(θ_t), so all
+    these problems share the planes of R. Chapelle, Le and Smola (2007) §4 minimize the same objective, with the tight
     bound as T, by gradient descent from a center w0.
 
     The objective is not convex: there is no lower bound, ``dual`` is −inf, and the result is stationary: an iteration
@@ -54,11 +54,11 @@ class ConcaveConvex(Solver):
     anneal: int = 0
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
+        """Minimize ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
         return self._descend(problem, C, PlaneModel(problem.n_parameters), start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C, from the smallest up, each from the previous solution; results in the order given."""
+        """Minimize for several C, from the smallest up, each from the previous solution; results in the order given."""
         planes = PlaneModel(problem.n_parameters)
 
         def solve(solver: ConcaveConvex, C: float, before: Solution | None) -> Solution:
@@ -109,7 +109,7 @@ def _majorant(problem: Problem) -> Problem:
 
 
 class _Moved(Problem):
-    """The same risk with another centre and signs."""
+    """The same risk with another center and signs."""
 
     def __init__(self, problem: Problem, center: FloatArray, signs: IntArray | None) -> None:
         self.n_parameters, self.center, self.signs = problem.n_parameters, center, signs
@@ -121,7 +121,7 @@ class _Moved(Problem):
 
 
 def _until(gap: float, seconds: float) -> Bundle:
-    """Return a bundle solver that stops at an absolute gap: a moved centre shifts the objective by a constant."""
+    """Return a bundle solver that stops at an absolute gap: a moved center shifts the objective by a constant."""
 
     def near(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
         return step.gap <= gap

@@ -23,7 +23,7 @@ _NEGLIGIBLE: Final = 1e-5
 class PlaneModel:
     """Planes offset + gradient·θ below the parts of a risk, and the sum of their maxima as a model of the risk.
 
-    They do not depend on C, the regulariser or constraints, so a model that was built for one serves every other.
+    They do not depend on C, the regularizer or constraints, so a model that was built for one serves every other.
     """
 
     def __init__(self, n_parameters: int) -> None:
@@ -75,7 +75,7 @@ class PlaneModel:
         deadline: float = np.inf,
         offsets: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
-        """Return the minimiser of ½‖θ − center‖² + C·model(θ), and a lower bound of the minimum.
+        """Return the minimizer of ½‖θ − center‖² + C·model(θ), and a lower bound of the minimum.
 
         The bound is exact to ``precision``, or below the value at that point by at most ``max_gap``. After the
         deadline, on the clock of `time.perf_counter`, the best so far is returned. ``offsets`` replace those of the

@@ -36,7 +36,7 @@ _RECENT: Final = 10
 class Descent(Solver):
     """Descent by subgradients with proximity control, for risks that are convex or not.
 
-    Chapelle, Le and Smola (2007) §4 minimise the tight bound by gradient descent, and name the method of Fuduli,
+    Chapelle, Le and Smola (2007) §4 minimize the tight bound by gradient descent, and name the method of Fuduli,
     Gaudioso and Giallombardo (2004) as the alternative: a bundle of subgradients models the risk near the best point y,
     and a proximity term keeps the step where the model can be trusted,
 
@@ -45,7 +45,7 @@ class Descent(Solver):
     Planes are lower bounds of convex risks only. A plane above the risk at y is lowered until it is as far below it. If
     θ brings a tenth of the decrease predicted by the model, y moves there; otherwise y stays, θ adds its planes, and ρ
     grows if these do not explain the failure. The objective never increases. The model is of the risk alone, part by
-    part; the regulariser is exact.
+    part; the regularizer is exact.
 
     If the risk is not convex there is no lower bound, and the result is stationary: planes taken near y predict a gain
     of at most ``tol`` times the objective. For a convex risk this is the bundle method.
@@ -71,7 +71,7 @@ class Descent(Solver):
     idle: int = 5
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
+        """Minimize ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
         progress = SolverProgress(self, problem, C)
         passes = 1
         with progress.interruptible():
@@ -168,7 +168,7 @@ class _Bundle:
     def minimize(
         self, problem: Problem, C: float, rho: float, max_gap: float, deadline: float
     ) -> tuple[FloatArray, float, float]:
-        """Return the minimiser of the model near y, a lower bound, and the model's value without the proximity term.
+        """Return the minimizer of the model near y, a lower bound, and the model's value without the proximity term.
 
         The bound may be too low by ``max_gap``.
         """

@@ -41,7 +41,7 @@ class FrankWolfe(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of iterations, of two to four passes each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -63,7 +63,7 @@ class FrankWolfe(Solver):
     idle: int = 10
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
+        """Minimize ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         search = _BlockDual(problem, sets, np.random.default_rng(self.random_state or 0), progress)

@@ -30,7 +30,7 @@ class NSlack(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of loops over the blocks.
         time_limit: Maximum number of seconds.
         callback: Called after every loop with the `Step` and the best θ so far; True stops.
@@ -70,7 +70,7 @@ class NSlack(Solver):
             raise ValueError(f"epsilon is {self.epsilon}; give a number from 0 on")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
+        """Minimize ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         fixed = None if start is None else np.array(start, dtype=np.float64)

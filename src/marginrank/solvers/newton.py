@@ -26,19 +26,19 @@ _MOST_HALVINGS: Final = 60
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Truncated Newton method for convex risks with a gradient and a generalised Hessian.
+    """Truncated Newton method for convex risks with a gradient and a generalized Hessian.
 
     Steps are computed by conjugate gradients, as Lin, Weng and Keerthi (2008) do for linear classifiers and Lee and Lin
     (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective
     decreases. The problem may have a preconditioner. One that takes passes over the data is made after a step that took
     more than a few products, and made again when it no longer saves any.
 
-    F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regulariser plus the
+    F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regularizer plus the
     plane that touches the risk at θ. The gap is a certificate.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of Newton steps.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -65,7 +65,7 @@ class Newton(Solver):
             raise ValueError(f"residual is {self.residual}; give a number between 0 and 1")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
+        """Minimize ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         objective = _Objective(problem, progress.C)
         with progress.interruptible():

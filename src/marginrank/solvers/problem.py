@@ -1,4 +1,4 @@
-"""The problem that a solver minimises: a risk as a function of θ, with constraints on θ."""
+"""The problem that a solver minimizes: a risk as a function of θ, with constraints on θ."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Segment(ABC):
 
 
 class Problem(ABC):
-    """Minimise ½‖θ − center‖² + C·risk(θ) over θ with given signs, for a risk that is never negative.
+    """Minimize ½‖θ − center‖² + C·risk(θ) over θ with given signs, for a risk that is never negative.
 
     Calling the problem returns the risk at θ and a subgradient. ``parts`` returns the same as a sum of parts, which
     tells a solver more for one evaluation; ``block`` evaluates one of ``n_blocks`` terms of the sum on its own.
@@ -56,7 +56,7 @@ class Problem(ABC):
 
     n_parameters: int
     n_blocks: int = 1
-    #: The minimiser of the regulariser; None for 0.
+    #: The minimizer of the regularizer; None for 0.
     center: FloatArray | None = None
     #: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free; None if all are free.
     signs: IntArray | None = None
@@ -83,7 +83,7 @@ class Problem(ABC):
         raise NotImplementedError
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction."""
+        """Return the generalized Hessian of the risk at θ times a direction."""
         raise NotImplementedError
 
     def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:  # noqa: ARG002
@@ -109,12 +109,12 @@ class Problem(ABC):
 
     @property
     def origin(self) -> FloatArray:
-        """The minimiser of the regulariser."""
+        """The minimizer of the regularizer."""
         return np.zeros(self.n_parameters) if self.center is None else self.center
 
     @cached_property
     def risk_at_center(self) -> float:
-        """The risk at the minimiser of the regulariser, projected onto the signs."""
+        """The risk at the minimizer of the regularizer, projected onto the signs."""
         return float(self(self.inside(self.origin))[0])
 
     def inside(self, theta: FloatArray) -> FloatArray:

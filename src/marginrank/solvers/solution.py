@@ -44,7 +44,7 @@ class Solution:
     risk: float
     reason: Reason
     trace: tuple[Step, ...]
-    #: The risk at the centre, if the solver evaluated it.
+    #: The risk at the center, if the solver evaluated it.
     risk_at_center: float | None = None
     #: Number of cutting planes that were taken, if the solver takes any; files do not hold it.
     n_planes: int | None = None

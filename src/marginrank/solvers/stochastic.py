@@ -18,7 +18,7 @@ class Stochastic(Solver):
     """Subgradient steps on batches of blocks, projected and averaged.
 
     Pegasos, Shalev-Shwartz, Singer, Srebro and Cotter (2011): step t has length 1/t, and is projected onto the ball
-    about the centre that the optimum lies in, ½‖θ − center‖² ≤ C·risk(center). A step ends where the plane of its
+    about the center that the optimum lies in, ½‖θ − center‖² ≤ C·risk(center). A step ends where the plane of its
     blocks is 0, since blocks are never negative; Asi and Duchi (2019). The average counts step t with weight t,
     Lacoste-Julien, Schmidt and Bach (2012). An iteration goes through all blocks once, in random order, and evaluates
     the risk at the average, which takes two passes. From a start, steps are as short as after a first iteration.
@@ -29,7 +29,7 @@ class Stochastic(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of iterations, of two passes each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -67,7 +67,7 @@ class Stochastic(Solver):
             center = problem.inside(problem.origin)
             at_center = float(evaluate(problem, center)[0].sum())
             progress.offer(center, at_center)
-            # The optimum is no higher than the centre, and a risk is never negative.
+            # The optimum is no higher than the center, and a risk is never negative.
             radius = float(np.sqrt(2.0 * problem.objective(center, at_center, C)))
             theta = center if start is None else problem.inside(start)
             walk = _Walk(problem, C, radius, theta, 0 if start is None else n_steps)

@@ -38,7 +38,7 @@ class SolverProgress:
         solver: The solver, with its limits.
         problem: The problem.
         C: Weight of the risk.
-        risk_at_center: The risk at the centre, if it is known.
+        risk_at_center: The risk at the center, if it is known.
     """
 
     def __init__(self, solver: Solver, problem: Problem, C: float, risk_at_center: float | None = None) -> None:
@@ -104,18 +104,18 @@ class SolverProgress:
         return True
 
     def _tie(self) -> float:
-        """Return how much worse than the best a point may be: a rounding error if the best is the centre.
+        """Return how much worse than the best a point may be: a rounding error if the best is the center.
 
-        With tiny features all gains are rounding errors, and any point is better than the centre, which ranks nothing.
+        With tiny features all gains are rounding errors, and any point is better than the center, which ranks nothing.
         """
         theta, primal, _ = self._point()
         return ROUNDING * abs(primal) if np.array_equal(theta, self._center) else 0.0
 
     @property
     def possible(self) -> float:
-        """An upper bound of the decrease of the objective from the centre.
+        """An upper bound of the decrease of the objective from the center.
 
-        Evaluates the risk at the centre if the solver was not there.
+        Evaluates the risk at the center if the solver was not there.
         """
         if self._center_risk is None:
             self._center_passes += 1
@@ -124,22 +124,22 @@ class SolverProgress:
 
     @property
     def target(self) -> float:
-        """The gap to stop at: a share of the objective, and of its possible decrease from the centre.
+        """The gap to stop at: a share of the objective, and of its possible decrease from the center.
 
-        With small features or C the objective is nearly constant, and the centre itself would meet the first alone.
+        With small features or C the objective is nearly constant, and the center itself would meet the first alone.
         """
         share = min(abs(self.primal), max(self.possible, 0.0))
-        # If the possible decrease is a rounding error, one step from the centre is enough.
+        # If the possible decrease is a rounding error, one step from the center is enough.
         smallest = min(ROUNDING, self.solver.tol) * abs(self.primal) if self._n_offered > 1 else 0.0
         return max(self.solver.tol * share, smallest)
 
     @property
     def _close(self) -> bool:
         gap = self.primal - self.bound
-        # At the centre a gap of 0 may be a rounding error, unless the risk is 0.
+        # At the center a gap of 0 may be a rounding error, unless the risk is 0.
         if self._n_offered == 1 and self.primal > 0 and np.array_equal(self.theta, self._center):
             return False
-        # The target may need an evaluation at the centre, so it comes second.
+        # The target may need an evaluation at the center, so it comes second.
         return gap <= self.solver.tol * abs(self.primal) and gap <= self.target
 
     def note(self, bound: float, passes: float, *, settled: bool = False, stalled: bool = False) -> bool:
@@ -240,7 +240,7 @@ def checked_parts(value: float | FloatArray, gradient: FloatArray, theta: FloatA
 
 
 def merge_parts(values: FloatArray, gradients: FloatArray, max_parts: int = PARTS) -> tuple[FloatArray, FloatArray]:
-    """Sum neighbouring parts of the risk so that there are at most ``max_parts``, if there are many parameters.
+    """Sum neighboring parts of the risk so that there are at most ``max_parts``, if there are many parameters.
 
     >>> values, gradients = merge_parts(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
     >>> values.tolist(), gradients[:, 0].tolist()

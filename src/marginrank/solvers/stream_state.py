@@ -19,7 +19,7 @@ class StreamState:
     """How much of a stream was seen, and where the steps over its batches stand.
 
     The objective is ½‖θ − origin‖² + C·risk(θ), with the mean risk of all batches, which are seen once. With weight W
-    before and a batch of weight m, let ρ = m / (W + m). A step minimises
+    before and a batch of weight m, let ρ = m / (W + m). A step minimizes
 
         ½‖θ − origin − (1 − ρ)(last − origin)‖² + ρ·C·(risk of the batch)(θ)
 
@@ -29,7 +29,7 @@ class StreamState:
     Args:
         weight: Total weight of the blocks seen.
         last: The last step; None where the parameters are no average, but a solution for all that was seen.
-        origin: Where the regulariser is minimal; None for 0.
+        origin: Where the regularizer is minimal; None for 0.
     """
 
     weight: float
@@ -41,7 +41,7 @@ class StreamState:
         return weight / (self.weight + weight)
 
     def center(self, theta: FloatArray, weight: float) -> FloatArray:
-        """Return the centre of the step that a batch of some weight takes, given the parameters.
+        """Return the center of the step that a batch of some weight takes, given the parameters.
 
         >>> StreamState(30.0).center(np.array([2.0, -4.0]), weight=10.0).tolist()
         [1.5, -3.0]

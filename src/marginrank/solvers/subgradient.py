@@ -41,7 +41,7 @@ class Subgradient(Solver):
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
-            most that it can fall from the centre, whichever is smaller.
+            most that it can fall from the center, whichever is smaller.
         max_iter: Maximum number of directions.
         time_limit: Maximum number of seconds.
         callback: Called after every direction with the `Step` and the best θ so far; True stops.
@@ -58,7 +58,7 @@ class Subgradient(Solver):
     conjugate: bool = False
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
+        """Minimize ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         planes = _SubgradientPlanes(problem.n_parameters, C)
         passes, length = 0, np.inf
@@ -96,7 +96,7 @@ class Subgradient(Solver):
     ) -> tuple[_SubgradientPoint, float]:
         """Return a point with enough decrease, or the same with a new active plane; and the length of the step.
 
-        A step size of 1 leads to the minimiser of the regulariser plus the plane of ``shortest``, so none is larger.
+        A step size of 1 leads to the minimizer of the regularizer plus the plane of ``shortest``, so none is larger.
         """
         norm = float(np.linalg.norm(shortest))
 

@@ -43,7 +43,7 @@ class WorkingSets:
         #: Number of planes that were added, dropped ones included.
         self.n_taken = 0
         self.theta = np.zeros(n_parameters)
-        #: The minimiser of the regulariser plus the planes, as far as it is known: θ, or the point of a program.
+        #: The minimizer of the regularizer plus the planes, as far as it is known: θ, or the point of a program.
         self.point = self.theta
         self.sizes = np.zeros(n_blocks, dtype=np.int64)
         self._gaps = np.zeros(n_blocks)

@@ -1,4 +1,4 @@
-"""Training: a loss and a scorer minimised over queries."""
+"""Training: a loss and a scorer minimized over queries."""
 
 from marginrank.runtime.lazy_imports import attach
 

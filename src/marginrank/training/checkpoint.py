@@ -466,7 +466,7 @@ class CheckpointedProblem(Problem):
         return float(values[0]), gradients[0]
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction."""
+        """Return the generalized Hessian of the risk at θ times a direction."""
 
         def compute() -> tuple[FloatArray, FloatArray]:
             return np.zeros(1), self._problem.hessian_product(theta, direction)[None, :]

@@ -77,7 +77,7 @@ def bind_scorer(
 def loss_minimizer(
     plan: Plan, deadline: Deadline, callback: Callback | None = None, log: Log | None = None
 ) -> LossMinimizer:
-    """Return what minimises the loss of a plan, within a deadline."""
+    """Return what minimizes the loss of a plan, within a deadline."""
     limit = min(plan.solver.time_limit, deadline.seconds_left)
     solver = replace(plan.solver, time_limit=limit, callback=callback or plan.solver.callback)
     return LossMinimizer(plan.needed_loss, plan.bound, solver, plan.n_jobs, log)

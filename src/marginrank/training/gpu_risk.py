@@ -36,7 +36,7 @@ class GpuPass:
         return _array(self._parts.sum(self._weights * xi)), self._pull_back(gradient)
 
     def curve(self, table: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of each part times a direction."""
+        """Return the generalized Hessian of each part times a direction."""
         return self._pull_back(self._loss.curve(self._scores(table), self._scores(direction)))
 
     def _scores(self, table: FloatArray) -> Any:
@@ -61,7 +61,7 @@ class GpuRisk(RankingRisk):
         rows: These rows.
         loss: The loss.
         n_jobs: Number of threads, for what is computed on the CPU.
-        center: Minimiser of the regulariser; 0 by default.
+        center: Minimizer of the regularizer; 0 by default.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class GpuRisk(RankingRisk):
         return None
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
+        """Return the generalized Hessian of the risk at θ times a direction; for losses that have one."""
         if self._gpu is None:
             return super().hessian_product(theta, direction)
         tables = (self.scorer.weights(self._check(point)) for point in (theta, direction))

@@ -88,15 +88,15 @@ def constant_sums(scorer: PreparedScorer, loss: PreparedLoss) -> Arrays | None:
 
 
 def center_scorer(scorer: PreparedScorer, sums: Sequence[FloatArray]) -> tuple[PreparedScorer, FloatArray]:
-    """Return the centred scorer, and the scores to add to its own: β = Σ t / Σ c.
+    """Return the centered scorer, and the scores to add to its own: β = Σ t / Σ c.
 
     >>> from marginrank.data import Queries
     >>> from marginrank.losses import SquaredError
     >>> from marginrank.scorers.linear.scorer import Linear
     >>> queries = Queries.from_arrays([[1.0], [3.0]], [2, 0], group=[2])
     >>> linear = Linear().prepare(queries)
-    >>> centred, base = center_scorer(linear, constant_sums(linear, SquaredError().prepare(queries)))
-    >>> centred.scores(np.array([1.0])).tolist(), base.tolist()
+    >>> centered, base = center_scorer(linear, constant_sums(linear, SquaredError().prepare(queries)))
+    >>> centered.scores(np.array([1.0])).tolist(), base.tolist()
     ([-1.0, 1.0], [1.0, 1.0])
     """
     rows, target, curvature = sums

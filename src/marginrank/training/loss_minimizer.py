@@ -1,4 +1,4 @@
-"""Minimisation of a loss: the hinge, the tight bound, and the check for a collapsed hinge."""
+"""Minimization of a loss: the hinge, the tight bound, and the check for a collapsed hinge."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Fit:
     bound: Bound | None = None
     solver: str | None = None
     health: Health | None = None
-    #: Minimiser of the regulariser.
+    #: Minimizer of the regularizer.
     center: FloatArray | None = None
     #: What is needed to continue with more queries; None if that is impossible.
     stream: StreamState | None = None
@@ -73,7 +73,7 @@ class LossMinimizer:
 
     Args:
         loss: The loss.
-        bound: With ``auto`` the hinge is minimised and, if it is minimal at 0, the tight bound, with a warning.
+        bound: With ``auto`` the hinge is minimized and, if it is minimal at 0, the tight bound, with a warning.
         solver: The solver.
         n_jobs: Number of threads; all cores by default.
         log: The checkpoint; none by default.
@@ -86,7 +86,7 @@ class LossMinimizer:
     log: Log | None = None
 
     def from_start(self, scorer: Prepared, Cs: Sequence[float], start: Start | None) -> list[Fit]:
-        """Minimise for several C from a starting point, or near it."""
+        """Minimize for several C from a starting point, or near it."""
         if start is None:
             return self.path(scorer, Cs)
         if start.theta.shape != (scorer.n_parameters,):
@@ -100,7 +100,7 @@ class LossMinimizer:
         return self.path(scorer, Cs, start.theta)
 
     def with_bound_of(self, model: Model) -> LossMinimizer:
-        """Return the minimisation of the bound that a model was trained with; refuse another."""
+        """Return the minimization of the bound that a model was trained with; refuse another."""
         bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
         requested = "tight" if isinstance(self.bound, Tight) else self.bound
         if requested not in ("auto", bound):
@@ -112,7 +112,7 @@ class LossMinimizer:
         return replace(self, loss=self.loss.bounded(bound))
 
     def path(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
-        """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
+        """Minimize ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
         deadline = Deadline.after(self.solver.time_limit)
         # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
         with one_blas_thread():
@@ -164,7 +164,7 @@ class LossMinimizer:
         *,
         collapsed: bool = False,
     ) -> list[Fit]:
-        """Minimise a loss that is not convex, near the w0 that training begins at."""
+        """Minimize a loss that is not convex, near the w0 that training begins at."""
         risk = self._risk(scorer)
         risk.center = tight.center(scorer, deadline.limit(self.solver), self.n_jobs, self.log)
         solver = deadline.limit(self.solver)
@@ -172,7 +172,7 @@ class LossMinimizer:
         return self._near(risk, Cs, risk.center if start is None else start, solver, collapsed=collapsed)
 
     def near(self, scorer: Prepared, C: float, center: FloatArray) -> Fit:
-        """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
+        """Minimize ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the center."""
         risk = self._risk(scorer)
         risk.center = center
         with one_blas_thread():
@@ -187,7 +187,7 @@ class LossMinimizer:
         *,
         collapsed: bool = False,
     ) -> list[Fit]:
-        """Minimise near the centre of the risk."""
+        """Minimize near the center of the risk."""
         problem, center = checkpointed(risk, self.log, repr(self.loss)), risk.origin
         solver = solver.choose(problem)
         solutions = _solve(solver, problem, Cs, start)
@@ -284,7 +284,7 @@ def _trial_of_solved(
 
 
 def _risk_at_center(problem: Problem, solutions: Sequence[Solution]) -> float:
-    """Return the risk at the centre, which most solvers have evaluated."""
+    """Return the risk at the center, which most solvers have evaluated."""
     known = (solution.risk_at_center for solution in solutions if solution.risk_at_center is not None)
     return next(known, None) or problem.risk_at_center
 

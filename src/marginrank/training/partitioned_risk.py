@@ -30,7 +30,7 @@ class PartitionedRisk(Problem):
         scorer: A scorer prepared for the partitions.
         loss: The loss.
         n_jobs: Number of threads, for partitions in this process.
-        center: Minimiser of the regulariser; 0 by default.
+        center: Minimizer of the regularizer; 0 by default.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PartitionedRisk(Problem):
         return self._add(theta, self._groups, self._parts_of_each)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
+        """Return the generalized Hessian of the risk at θ times a direction; for losses that have one."""
         ((product,),) = self._risks.add(_hessian_product, theta, direction)
         return np.asarray(product)
 

@@ -35,14 +35,14 @@ class Plan:
         trainer: What trains: a `ConvexTrainer`, a `StagedTrainer` or a baseline.
         label: What is trained, for messages.
         criterion: The measure to evaluate the ranker by.
-        loss: The loss to minimise; None for a baseline.
-        bound: The bound of the loss to minimise.
+        loss: The loss to minimize; None for a baseline.
+        bound: The bound of the loss to minimize.
         scorer: How parameters and features give scores.
-        solver: What minimises; its seed is the ranker's unless it has its own.
+        solver: What minimizes; its seed is the ranker's unless it has its own.
         scaling: Name of the scaling, or ``auto``.
         weighting: How queries are weighted.
         unjudged: What becomes of unjudged documents, in training and on validation queries.
-        C: Weight of the losses against the regulariser.
+        C: Weight of the losses against the regularizer.
         seed: Seed of whatever is drawn at random.
         time_limit: Maximum number of seconds.
         patience: Iterations without improvement after which training with validation queries stops.
@@ -171,7 +171,7 @@ class Start:
     Args:
         theta: The parameters to start from.
         model: The model that they belong to, whose form and scaling are reused; None if these are learned again.
-        centered: Whether the regulariser is minimal at these parameters.
+        centered: Whether the regularizer is minimal at these parameters.
     """
 
     theta: FloatArray

@@ -56,7 +56,7 @@ def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None
     Args:
         scorer: A scorer prepared for the queries.
         weights: Weight of each query in the risk.
-        C: Weight of the risk: the larger, the more directions have more curvature than the regulariser.
+        C: Weight of the risk: the larger, the more directions have more curvature than the regularizer.
     """
     lengths = scorer.queries.lengths
     counting = np.flatnonzero((weights > 0) & (lengths > 0))

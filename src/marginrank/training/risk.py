@@ -91,7 +91,7 @@ class RankingRisk(Problem):
         scorer: A scorer prepared for the queries.
         loss: The loss.
         n_jobs: Number of threads; all cores by default.
-        center: Minimiser of the regulariser; 0 by default.
+        center: Minimizer of the regularizer; 0 by default.
         base: Scores that are added to those of the scorer; none by default.
 
     >>> from marginrank.data import Queries
@@ -157,7 +157,7 @@ class RankingRisk(Problem):
         return RankingRisk(self.scorer, loss, self._n_jobs, self.center, self._base)
 
     def with_intercept(self, *sums: FloatArray) -> RankingRisk:
-        """Return the risk minimised over a constant added to all scores, given the sums of `constant_sums`."""
+        """Return the risk minimized over a constant added to all scores, given the sums of `constant_sums`."""
         scorer, base = center_scorer(self.scorer, sums)
         return RankingRisk(scorer, self.definition, self._n_jobs, self.center, base)
 
@@ -187,7 +187,7 @@ class RankingRisk(Problem):
         return float(self.weights[number] * self._xi[number]), self.scorer.gradient(sums)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
+        """Return the generalized Hessian of the risk at θ times a direction; for losses that have one."""
         table = self.scorer.weights(self._check(direction))
         if self._scored_at is None or not np.array_equal(self._scored_at, theta):
             self._evaluate(theta)

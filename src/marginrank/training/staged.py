@@ -85,10 +85,10 @@ class PreparedLeaves(PreparedScorer):
 
 
 class LeafRefit:
-    """Minimise ½‖θ − θ₀‖² + C·risk over the values θ of the leaves of all trees of a stage.
+    """Minimize ½‖θ − θ₀‖² + C·risk over the values θ of the leaves of all trees of a stage.
 
     θ₀ are the values that the leaves were grown with, or 0. What the trees were added to stays as it is. The parameters
-    of the problem are θ − θ₀, so that solvers which want the regulariser to be minimal at 0 take it too.
+    of the problem are θ − θ₀, so that solvers which want the regularizer to be minimal at 0 take it too.
 
     Args:
         stage: The grown trees, alone or on top of another model.
@@ -275,7 +275,7 @@ class _Growth:
     Args:
         scorer: The scorer.
         loss: The loss.
-        bound: ``auto`` and ``hinge`` minimise the loss as it is or its hinge, a `Tight` the tight bound.
+        bound: ``auto`` and ``hinge`` minimize the loss as it is or its hinge, a `Tight` the tight bound.
         setting: The limits; its C is replaced.
     """
 

@@ -27,7 +27,7 @@ _STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regres
 class Tight(OptionObject):
     """The tight bound, which is closer to the measure than the hinge, but not convex.
 
-    The regulariser is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.
+    The regularizer is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.
 
     Args:
         start: w0: that of ``ranksvm`` or ``regression``, which is trained first, or the weights themselves.
@@ -60,7 +60,7 @@ class Tight(OptionObject):
         return weights
 
 
-#: What is minimised: the hinge, the tight bound, or the hinge unless it is minimal at 0.
+#: What is minimized: the hinge, the tight bound, or the hinge unless it is minimal at 0.
 BoundChoice: TypeAlias = Literal["auto", "hinge"] | Tight
 
 

@@ -237,7 +237,7 @@ def test_wrong_scores_are_named_by_line(fails, folder, text, said):
     assert said in fails("evaluate", "test.txt", "bad.txt", code=1)
 
 
-def test_training_data_is_recognised(run):
+def test_training_data_is_recognized(run):
     done = run("evaluate", "train.txt", "model.safetensors", "--dtype", "float64", "--json")
     assert done.err == (
         "warning: these are the queries that model was trained on; its values say nothing about new queries\n"

@@ -42,7 +42,7 @@ def test_the_text_has_the_table_the_tests_and_the_weights(run):
     for word in ("combmnz", "best single run", "p Wilcoxon", "weight", "trained on all 30 queries"):
         assert word in done.out
     assert "health: average slack" in done.out
-    assert "slack is what is minimised instead of 1 - auc; training lowered it by" in done.out
+    assert "slack is what is minimized instead of 1 - auc; training lowered it by" in done.out
     assert "unjudged" not in done.out
 
 

@@ -195,7 +195,7 @@ def test_topics_of_items_are_limited(run, fails, trained, folder):
     )
 
 
-def test_maximum_margin_matrix_factorisation(run, fails):
+def test_maximum_margin_matrix_factorization(run, fails):
     words = ("--preset", "mmmf", "--no-item-bias", "--no-popularity", "--history", "0", "--factors", "2")
     assert run("recommend", "train", "ratings.csv", "-o", "mmmf.safetensors", *words, "-C", "0.5").code == 0
     ratings, trained = read_ratings("ratings.csv"), Recommender.load("mmmf.safetensors")

@@ -97,7 +97,7 @@ def test_a_file_is_read_as_the_frame_it_was_written_from(tmp_path: Path, kind: s
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
 @pytest.mark.parametrize("suffix", PACK)
-def test_compressed_files_are_recognised_by_the_suffix_before(tmp_path: Path, kind: str, suffix: str) -> None:
+def test_compressed_files_are_recognized_by_the_suffix_before(tmp_path: Path, kind: str, suffix: str) -> None:
     name, to_file = WRITERS[kind]
     to_file(FRAME, tmp_path / name)
     packed = write(tmp_path / f"{name}{suffix}", PACK[suffix]((tmp_path / name).read_bytes()))
@@ -109,7 +109,7 @@ def test_compressed_files_are_recognised_by_the_suffix_before(tmp_path: Path, ki
 
 @pytest.mark.parametrize("kind", ["csv", "csv with semicolons", "tsv", "jsonl"])
 @pytest.mark.parametrize("suffix", ["", ".txt", ".gz"])
-def test_files_of_other_names_are_recognised_by_their_first_line(tmp_path: Path, kind: str, suffix: str) -> None:
+def test_files_of_other_names_are_recognized_by_their_first_line(tmp_path: Path, kind: str, suffix: str) -> None:
     name, to_file = WRITERS[kind]
     to_file(FRAME, tmp_path / name)
     data = (tmp_path / name).read_bytes()
@@ -213,7 +213,7 @@ GRADES = "; grades are numbers such as 0, 1 and 2"
 QUOTE = "; put quotes around fields that hold a comma or a line end"
 NAME_THEM = "; name them with features="
 NAME_QID = "; name it with qid='qid'"
-KNOWN = "; name it with qid= (recognised: qid, query_id, search_id, query, topic)"
+KNOWN = "; name it with qid= (recognized: qid, query_id, search_id, query, topic)"
 LINES = "; write one object per line, as frames do with lines=True"
 OBJECT = "; write one object per line"
 

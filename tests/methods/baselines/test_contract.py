@@ -70,7 +70,7 @@ def test_every_baseline_learns_and_is_the_same_after_a_file(name, judged, tmp_pa
     assert np.array_equal(again.fit(queries).predict(queries), scores)
 
 
-def test_what_says_how_a_loss_is_minimised_is_refused(name, judged):
+def test_what_says_how_a_loss_is_minimized_is_refused(name, judged):
     queries = judged()
     for option in ({"bound": "tight"}, {"solver": "bundle"}, {"solver": Auto(tol=1e-9)}, {"warm_start": True}):
         key = next(iter(option))

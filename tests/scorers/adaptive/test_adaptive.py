@@ -117,8 +117,8 @@ def test_a_large_shrinkage_is_the_linear_scorer():
     assert adaptive.objective_ == pytest.approx(linear.objective_, rel=1e-5)
     scores, expected = adaptive.predict(train), linear.predict(x)
     offsets = train.offsets[:-1]
-    centred = [s - np.repeat(np.add.reduceat(s, offsets) / 8, 8) for s in (scores, expected)]
-    np.testing.assert_allclose(*centred, atol=0.02)
+    centered = [s - np.repeat(np.add.reduceat(s, offsets) / 8, 8) for s in (scores, expected)]
+    np.testing.assert_allclose(*centered, atol=0.02)
 
 
 def test_no_weight_is_negative_for_any_context():

@@ -1,4 +1,4 @@
-"""The kernel scorer: the factorisation against the whole matrix, training against the dual of the whole kernel."""
+"""The kernel scorer: the factorization against the whole matrix, training against the dual of the whole kernel."""
 
 from __future__ import annotations
 

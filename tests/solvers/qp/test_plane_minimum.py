@@ -28,7 +28,7 @@ def value_at(theta, planes, C, center):
 
 
 def assert_no_gap(planes, C, center, signs, at_most):
-    """The minimiser has the value of the lower bound, but for the rounding errors of the terms of the sum."""
+    """The minimizer has the value of the lower bound, but for the rounding errors of the terms of the sum."""
     theta, bound, alpha = minimize_planes(planes, C, center=center, signs=signs)
     if signs is not None:
         assert (signs * theta >= 0).all()
@@ -60,7 +60,7 @@ def test_the_quadratic_program_has_no_gap(n, d, parts, signed, seed, C):
 
 
 def extreme_program(seed):
-    """Gradients and values of any size or whole, features of different spread, equal planes, a centre far away."""
+    """Gradients and values of any size or whole, features of different spread, equal planes, a center far away."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(["plain", "scaled", "spread", "repeated", "whole"])
     parts = int(rng.choice([1, 1, 2, 4, 10, 30]))

@@ -41,7 +41,7 @@ class ContinueOptions:
     keep_near: Annotated[
         bool,
         typer.Option(
-            "--keep-near", help="With --start-from, regularise towards the weights of that model instead of 0."
+            "--keep-near", help="With --start-from, regularize towards the weights of that model instead of 0."
         ),
     ] = False
     update: Annotated[

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
-#: Options of the additive scorer, the linear scorer, the tight bound, solvers, and all methods that minimise a loss.
+#: Options of the additive scorer, the linear scorer, the tight bound, solvers, and all methods that minimize a loss.
 _OF_ADDITIVE: Final = ("bins", "spacing", "shape", "monotone")
 _OF_LINEAR: Final = ("nonnegative", "nonnegative_feature")
 _OF_TIGHT: Final = ("start", "start_C", "anneal")

@@ -86,9 +86,9 @@ def number_words(values: AnyArray) -> list[str]:
 
 
 def _single_words(values: AnyArray) -> list[str]:
-    """Write float32 with the digits that tell it from its neighbours, or with all where those mislead.
+    """Write float32 with the digits that tell it from its neighbors, or with all where those mislead.
 
-    Text is read as a double first, and the double nearest to a short word may lie halfway to a neighbour. That
+    Text is read as a double first, and the double nearest to a short word may lie halfway to a neighbor. That
     takes long powers of ten: from 1e-3 to 1e16, nine digits differ from every point halfway by more than 1 in 2^53.
     """
     short = np.asarray(values).astype("U32")

@@ -99,7 +99,7 @@ def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relev
     """Place each irrelevant document at its best rank, by divide and conquer.
 
     As the discount is convex, the lower its score, the lower its best place. Yue et al. (SIGIR 2007) Algorithm 2
-    finds the places one by one; placing every second document between its neighbours, then every second of the others,
+    finds the places one by one; placing every second document between its neighbors, then every second of the others,
     bounds the places left to look at, so that the work is O(n log n) (Mohapatra et al., 2018).
 
     If shares rise evenly, sums of gains come from sums of scores and discounts: Σ_{t≥i} share_t·(D(t + j) − D(t + j

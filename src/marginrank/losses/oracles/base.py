@@ -1,6 +1,6 @@
 """Argmax problems, sorted documents and most violated rankings: input and output of oracles.
 
-The NamedTuples group arrays by role. Numba takes a microsecond to recognise a NamedTuple and no more for a plain tuple
+The NamedTuples group arrays by role. Numba takes a microsecond to recognize a NamedTuple and no more for a plain tuple
 than for its arrays, and a call of one query takes a few. So ``tuple(...)`` of them crosses into the kernels, once built
 and reused, and the kernels name the arrays again: ``layout = Layout(*layout)``.
 """
@@ -72,7 +72,7 @@ class Coefficients(NamedTuple):
 class CreditShares(NamedTuple):
     """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
 
-    ``drops`` are the differences of neighbouring discounts, ``sums`` has discounts and their sums up to each rank, and
+    ``drops`` are the differences of neighboring discounts, ``sums`` has discounts and their sums up to each rank, and
     ``rises`` is by how much the shares of a query rise from one document to the next, NaN if not evenly.
     """
 

@@ -97,7 +97,7 @@ class Levels:
 
 
 def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
-    """Arrange documents by what they are worth to a measure; gains are normalised if the measure is."""
+    """Arrange documents by what they are worth to a measure; gains are normalized if the measure is."""
     if np.isnan(grades).any():
         raise DataError(SOME_UNJUDGED)
     check_grades([measure], grades)

@@ -41,7 +41,7 @@ def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-unt
 
 @njit()
 def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type: ignore[no-untyped-def]
-    """Merge neighbouring sorted blocks of a width, from one pair of arrays into another.
+    """Merge neighboring sorted blocks of a width, from one pair of arrays into another.
 
     The inner loop chooses without branching: which of two random numbers is larger cannot be predicted.
     """
@@ -85,7 +85,7 @@ def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: 
 
 @njit()
 def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
-    """Return whether more than one in eight neighbours are in the wrong order."""
+    """Return whether more than one in eight neighbors are in the wrong order."""
     wrong = 0
     for place in range(len(keys) - 1):
         wrong += keys[place] < keys[place + 1]

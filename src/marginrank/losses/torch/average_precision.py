@@ -41,7 +41,7 @@ class TorchInterleaving(TorchLoss):
 
     The later an irrelevant document is among those of its query, the more relevant documents are before it where it
     pays most to place it. So once this is known for every other document, the places to try for those between are
-    bounded by their neighbours, and a query of n documents takes O(n log n) (Mohapatra et al., 2018).
+    bounded by their neighbors, and a query of n documents takes O(n log n) (Mohapatra et al., 2018).
 
     Args:
         device: The device.
@@ -148,7 +148,7 @@ class TorchInterleaving(TorchLoss):
 
     @cached_property
     def _rounds(self) -> list[tuple[int, Any]]:
-        """The irrelevant documents that are placed together, and how far their neighbours of earlier rounds are."""
+        """The irrelevant documents that are placed together, and how far their neighbors of earlier rounds are."""
         irrelevant, longest = self._places.irrelevant, int(np.diff(self.offsets).max(initial=0))
         number = self._places.inside[irrelevant] + 1
         steps = [1 << power for power in reversed(range(longest.bit_length()))]

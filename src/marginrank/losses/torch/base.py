@@ -39,7 +39,7 @@ class TorchLoss(ABC):
         """Return ξ of each query and ∂ξ/∂s of each document."""
 
     def curve(self, scores: Any, direction: Any) -> Any:
-        """Return the generalised Hessian at the scores times a direction, for smooth losses."""
+        """Return the generalized Hessian at the scores times a direction, for smooth losses."""
         raise NotImplementedError
 
     @abstractmethod

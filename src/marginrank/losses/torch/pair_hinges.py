@@ -106,7 +106,7 @@ class TorchPairHinges(TorchLoss):
         return xi, scales * (2.0 * gradient if self.squared else gradient)
 
     def curve(self, scores: Any, direction: Any) -> Any:
-        """Return the generalised Hessian at the scores times a direction."""
+        """Return the generalized Hessian at the scores times a direction."""
         torch, product, values = self.device.torch, self.device.torch.zeros_like(scores), self._values(scores)
         for split in self._splits:
             order = self._sort(values, split)

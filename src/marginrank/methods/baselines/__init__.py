@@ -1,1 +1,1 @@
-"""Baselines of the papers, which minimise no loss of this package."""
+"""Baselines of the papers, which minimize no loss of this package."""

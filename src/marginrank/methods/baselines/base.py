@@ -56,7 +56,7 @@ class Baseline(OptionObject, ABC):
     at_once: ClassVar[bool] = False
     #: Whether queries can be weighted.
     takes_weights: ClassVar[bool] = False
-    #: Whether it is randomised.
+    #: Whether it is randomized.
     draws: ClassVar[bool] = False
     # On the validation folds of MQ2008, RankBoost and LambdaRank reach the best of 300 rounds with 50 in all ten fits,
     # with 10 in four of them: rounds are small steps, and the measure is flat for many rounds.
@@ -187,7 +187,7 @@ def check_rounds(rounds: int, name: str = "rounds") -> None:
 
 
 def document_weights(queries: Queries) -> FloatArray:
-    """Return the weight of each document: that of its query, normalised to the sum 1.
+    """Return the weight of each document: that of its query, normalized to the sum 1.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1], query_weights=[1.0, 2.0])
     >>> document_weights(queries).tolist()

@@ -32,7 +32,7 @@ class GaussianProcess(Baseline):
     """Gaussian-process regression on the grades (GPR in Le and Smola (2008) §6.6), by scikit-learn.
 
     The kernel is a·exp(−‖x − z‖² / 2ℓ²), with noise of variance b: the score is the posterior mean of the grade, less
-    the mean grade. a, ℓ and b maximise the marginal likelihood of at most ``sample`` documents, drawn at random; the
+    the mean grade. a, ℓ and b maximize the marginal likelihood of at most ``sample`` documents, drawn at random; the
     weights of all documents then follow from these; if the time limit is too short for that, those of the sample.
     The objective is −log marginal likelihood per document.
 
@@ -71,7 +71,7 @@ class GaussianProcess(Baseline):
 
 
 class _TimedLBFGS:
-    """L-BFGS with a deadline, as an optimiser of scikit-learn."""
+    """L-BFGS with a deadline, as an optimizer of scikit-learn."""
 
     def __init__(self, limits: StageLimits) -> None:
         self._limits = limits
@@ -107,9 +107,9 @@ def _regressor(optimizer: Any) -> Any:
 
 
 def _posterior(kernel: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
-    """Return the weights of the documents, and −log marginal likelihood per document, from one factorisation.
+    """Return the weights of the documents, and −log marginal likelihood per document, from one factorization.
 
-    scikit-learn's ``fit`` factorises the matrix twice, and training takes little else.
+    scikit-learn's ``fit`` factorizes the matrix twice, and training takes little else.
     """
     from scipy.linalg import cho_solve, cholesky  # noqa: PLC0415
 

@@ -101,8 +101,8 @@ class PairWeights:
         """Return the potentials at scores H, and the mean of exp(H(x) − H(x')) over all pairs."""
         # Only differences within a query matter; around 0 no exponential overflows before their ratio does.
         low, high = np.minimum.reduceat(scores, self._starts), np.maximum.reduceat(scores, self._starts)
-        centred = scores - np.repeat((low + high) / 2, self._lengths)
-        up, down = np.exp(centred), np.exp(-centred)
+        centered = scores - np.repeat((low + high) / 2, self._lengths)
+        up, down = np.exp(centered), np.exp(-centered)
         worse, better = self._by_level(up), self._by_level(down)
         below, above = _before(worse), _before(better[:, ::-1])[:, ::-1]
         as_better = self._weight * down * below.ravel()[self._level]

@@ -22,7 +22,7 @@ from marginrank.solvers.solution import Solution
 from marginrank.training.plan import Capabilities, Plan
 from marginrank.typing import Features, FloatArray
 
-#: Value of the constant feature whose weight is the intercept: the larger, the less the intercept is regularised.
+#: Value of the constant feature whose weight is the intercept: the larger, the less the intercept is regularized.
 _INTERCEPT: Final = 10.0
 _TOL: Final = 1e-12
 _THRESHOLDS: Final = np.arange(1, 51) / 51
@@ -32,8 +32,8 @@ _THRESHOLDS: Final = np.arange(1, 51) / 51
 class AccuracySVM(LinearBaseline):
     """SVM_acc and its variants, Yue et al. (SIGIR 2007) §5.2.1: relevant or not, ranked by the distance to the plane.
 
-    Minimises ½‖w‖² + C · Σ c_i max(0, 1 − y_i (w·x_i + b))² with y = 1 for grades above 0, else −1, and the costs c_i
-    together 1; b is 10 times the weight of a constant feature 10, which is regularised too, as in liblinear. The paper
+    Minimizes ½‖w‖² + C · Σ c_i max(0, 1 − y_i (w·x_i + b))² with y = 1 for grades above 0, else −1, and the costs c_i
+    together 1; b is 10 times the weight of a constant feature 10, which is regularized too, as in liblinear. The paper
     has the hinge of SVM-light; with the squared hinge, Newton's method finds the optimum for any scale of the features.
     All documents cost the same, or the weight of their query.
 
@@ -88,7 +88,7 @@ class AccuracySVM(LinearBaseline):
 class MulticlassSVM(LinearBaseline):
     """The multiclass SVM of Le and Smola (2008) §6.3: one class per grade, one against the rest.
 
-    Each grade g has weights w_g, which minimise the objective of `AccuracySVM` for that grade against all others. The
+    Each grade g has weights w_g, which minimize the objective of `AccuracySVM` for that grade against all others. The
     paper does not say how classes rank; here the score is Σ_g g · w_g·x, with the grades counted 0, 1, ... upwards.
     """
 
@@ -136,7 +136,7 @@ class SquaredHinges(Problem):
         return float(self._costs @ slacks**2), self._pull_back(-2.0 * self._costs * self._sides * slacks)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian times a direction."""
+        """Return the generalized Hessian times a direction."""
         active = self._sides * self._scores(theta) < 1.0
         return self._pull_back(2.0 * self._costs * active * self._scores(direction))
 

@@ -83,8 +83,8 @@ class AdditiveForm(Form):
     ``s(x) = Σ_f β_f · x̃_f + Σ_f Σ_{k ∈ K_f} θ_fk/10 · min(1, max(0, (x_f − k⁻) / (k − k⁻)))``,
 
     where x̃ is the value minus the start, clipped at the last threshold and divided by the standard deviation of the
-    knots. So curves are linear between knots and constant beyond them, ‖θ‖² penalises bends more than straight curves,
-    and C means about the same as for a linear scorer on standardised features.
+    knots. So curves are linear between knots and constant beyond them, ‖θ‖² penalizes bends more than straight curves,
+    and C means about the same as for a linear scorer on standardized features.
 
     NaN scores the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
 

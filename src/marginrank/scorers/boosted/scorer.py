@@ -35,7 +35,7 @@ class Boosted(StagedScorer):
     """Boosted trees, grown by LightGBM or XGBoost on the gradients of any loss; the model scores without them.
 
     Each tree is a step down the risk, the mean of ξ over the queries. The size and number of trees, the learning rate
-    and ``l2`` regularise; C is that of the model in ``start`` and of ``refit``, and has no effect without one of them.
+    and ``l2`` regularize; C is that of the model in ``start`` and of ``refit``, and has no effect without one of them.
 
     Args:
         trees: Number of trees; with validation queries, the maximum.
@@ -57,7 +57,7 @@ class Boosted(StagedScorer):
         start: ``linear``, ``additive`` or another scorer, whose model is trained first; the trees are added to it.
         backend: ``lightgbm`` or ``xgboost``, which has to be installed for training.
         refit: ``grown`` or ``zero`` to fit the leaves of all trees again at the end, all at once: a convex solver
-            minimises ½‖θ − θ₀‖² + C·risk over their values θ, with a certificate. θ₀ are the values they were grown
+            minimizes ½‖θ − θ₀‖² + C·risk over their values θ, with a certificate. θ₀ are the values they were grown
             with, or 0. With validation queries, the new values are kept if they are better there.
     """
 

@@ -38,7 +38,7 @@ _ROUNDING: Final = 1e-6
 class Kernel(Scorer):
     """A function in the Hilbert space of a kernel: the score is a sum over landmarks, Σ β_z k(x, z).
 
-    Landmarks are training documents, chosen by a pivoted incomplete Cholesky factorisation K ≈ ΦΦᵀ of the kernel matrix
+    Landmarks are training documents, chosen by a pivoted incomplete Cholesky factorization K ≈ ΦΦᵀ of the kernel matrix
     of all training documents. The scores of these are Φθ, so that the problem is that of a linear scorer with features
     Φ, and keeps its solvers and its certificate. With as many landmarks as distinct documents it is the problem of the
     whole kernel; Chapelle, Le and Smola (2007) §6, Le and Smola (2008) eqs (6) and (7).
@@ -114,7 +114,7 @@ class Kernel(Scorer):
 
 
 class FactorLimits(NamedTuple):
-    """Stopping criteria of a factorisation.
+    """Stopping criteria of a factorization.
 
     Args:
         rank: Maximum number of pivots; None for no limit.

@@ -13,7 +13,7 @@ from numba.extending import overload
 
 from marginrank.runtime.kernels import njit
 
-# Sums may be reordered, which lets the compiler vectorise them; the order is fixed when the code is compiled.
+# Sums may be reordered, which lets the compiler vectorize them; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 #: Moved to the positions of a float32, the bits of a finite float16 are that number, up to a power of two.
 _SIGN, _REST, _UNIT = np.uint32(0x8000), np.uint32(0x7FFF), np.float32(2.0**112)
@@ -89,7 +89,7 @@ def add_sparse_rows(data, indices, indptr, gradient, out, start, stop):  # type:
 def add_products(X, origin, weights, scores):  # type: ignore[no-untyped-def]
     """Write Σ (x − origin)·weight of each row in the order of `marginrank.scorers.terms.weighted_sums`.
 
-    Four rows at a time: their additions do not wait for each other, and products are vectorised.
+    Four rows at a time: their additions do not wait for each other, and products are vectorized.
     """
     n, n_features = X.shape
     full = n // 4 * 4

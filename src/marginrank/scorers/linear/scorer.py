@@ -58,8 +58,8 @@ def round_to_float16(X: Features, n_jobs: int | None = None, *, checked: bool = 
     def work(number: int, rows: slice, block: AnyArray) -> None:
         with np.errstate(over="ignore", under="ignore"):
             rounded[rows] = block
-        errors, centred = rounded[rows].astype(np.float64) - block, block - origin
-        moments[number] = (errors * errors).sum(axis=0), centred.sum(axis=0), (centred * centred).sum(axis=0)
+        errors, centered = rounded[rows].astype(np.float64) - block, block - origin
+        moments[number] = (errors * errors).sum(axis=0), centered.sum(axis=0), (centered * centered).sum(axis=0)
 
     for_each_block(X, work, n_rows, n_jobs, rounded)
     error, mean, square = moments.sum(axis=0) / max(1, len(X))

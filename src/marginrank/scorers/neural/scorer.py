@@ -30,7 +30,7 @@ class Neural(StagedScorer):
     """A feed-forward network of the features of a document; training needs PyTorch, the extra ``neural``.
 
     AdamW takes a step for each batch of whole queries, drawn anew in every epoch. With validation queries, the best
-    epoch is the model. ``weight_decay``, ``dropout`` and the number of epochs regularise; C has no effect. The trained
+    epoch is the model. ``weight_decay``, ``dropout`` and the number of epochs regularize; C has no effect. The trained
     network is made of arrays and needs no PyTorch to score. On a CPU, PyTorch runs on one thread, and the same seed
     gives the same network.
 

@@ -28,7 +28,7 @@ class _Direction(NamedTuple):
 class ActiveSet:
     """Planes that attain the maximum of their part, entries of θ that are 0, and the multipliers of both.
 
-    The dual is maximised over the multipliers of the set. If one of them would become negative, the step ends there and
+    The dual is maximized over the multipliers of the set. If one of them would become negative, the step ends there and
     its plane or zero is dropped; at the maximum, the most violated constraint is added. The dual never decreases, so no
     set comes twice. Nonnegative least squares are solved in the same way (Lawson and Hanson, 1974).
 

@@ -34,7 +34,7 @@ class AscentResult(NamedTuple):
         alpha: The multipliers.
         active: Multipliers of the active planes alone, for which the dual may be slightly smaller.
         gradient: Σ α_k·gradient_k, if it is known.
-        values: The values of the planes at the minimiser of the Lagrangian.
+        values: The values of the planes at the minimizer of the Lagrangian.
     """
 
     alpha: FloatArray
@@ -48,7 +48,7 @@ def ascend(
 ) -> Iterator[AscentResult]:
     """Yield better and better multipliers; the caller stops when the gap is at most ``target``.
 
-    The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is maximised by
+    The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is maximized by
     itself, followed by a line search of the dual.
     """
     if program.all_free:
@@ -80,7 +80,7 @@ def ascend(
 def _maximize_quadratic(
     program: PlaneProgram, gram: FloatArray, alpha: FloatArray, values: FloatArray, target: float, deadline: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Maximise one quadratic by pair steps (Platt, 1998), and if these are slow, by the interior point method.
+    """Maximize one quadratic by pair steps (Platt, 1998), and if these are slow, by the interior point method.
 
     Returns the multipliers, and those of the active planes alone. Planes far below the maximum of their part have no
     multiplier at the maximum; if they turn out to have one, they are included.
@@ -130,7 +130,7 @@ def maximize_dual(
     target: float,
     deadline: float = np.inf,
 ) -> FloatArray | None:
-    """Maximise values·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, to a gap of ``target``.
+    """Maximize values·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, to a gap of ``target``.
 
     The interior point method of `InteriorPoint` for few planes: a step factorizes a matrix of the size of ``gram``
     (Mehrotra, 1992), in float32 if it is well conditioned. Directions are then slightly less accurate, but slacks are

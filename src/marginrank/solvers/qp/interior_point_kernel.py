@@ -21,7 +21,7 @@ def interior_steps(G, starts, signs, v, s, z, target, max_steps):  # type: ignor
     """
     m, d = G.shape
     signed, sign = signs
-    centred, w = np.empty((m, d)), np.empty(m)
+    centered, w = np.empty((m, d)), np.empty(m)
     totals, products = np.empty(len(starts) - 1), np.empty(len(s))
     dv, ds, dz = np.empty(d), np.empty(len(s)), np.empty(len(s))
     for _ in range(max_steps):
@@ -30,9 +30,9 @@ def interior_steps(G, starts, signs, v, s, z, target, max_steps):  # type: ignor
             gap += s[k] * z[k]
         if gap <= target:
             break
-        _centre(G, starts, s, z, w, totals, centred)
+        _center(G, starts, s, z, w, totals, centered)
         # The Hessian is I + Σ_k w_k·(g_k − mean)(g_k − mean)ᵀ, and z/s more for signed entries.
-        hessian = np.dot(centred.T, centred)
+        hessian = np.dot(centered.T, centered)
         for i in range(d):
             hessian[i, i] += 1.0
         for j in range(len(signed)):
@@ -69,7 +69,7 @@ def interior_steps(G, starts, signs, v, s, z, target, max_steps):  # type: ignor
 
 
 @njit()
-def _centre(G, starts, s, z, w, totals, centred):  # type: ignore[no-untyped-def]
+def _center(G, starts, s, z, w, totals, centered):  # type: ignore[no-untyped-def]
     """Weights w = z/s, their sum in each part, and √w times the gradients minus the weighted mean of their part."""
     d = G.shape[1]
     mean = np.empty(d)
@@ -85,7 +85,7 @@ def _centre(G, starts, s, z, w, totals, centred):  # type: ignore[no-untyped-def
         for k in range(starts[part], starts[part + 1]):
             root = np.sqrt(w[k])
             for i in range(d):
-                centred[k, i] = root * (G[k, i] - mean[i] / total)
+                centered[k, i] = root * (G[k, i] - mean[i] / total)
 
 
 @njit()

@@ -1,4 +1,4 @@
-"""The minimum of a regulariser plus maxima of cutting planes, with a lower bound."""
+"""The minimum of a regularizer plus maxima of cutting planes, with a lower bound."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Planes(NamedTuple):
 
 
 class PlaneMinimum(NamedTuple):
-    """The minimiser, a lower bound of the minimum, and a multiplier per plane: α ≥ 0 with the sum C in every part.
+    """The minimizer, a lower bound of the minimum, and a multiplier per plane: α ≥ 0 with the sum C in every part.
 
     The multipliers are those of the active planes; the bound may belong to others nearby.
     """
@@ -69,16 +69,16 @@ def minimize_planes(
     precision: float = 1e-13,
     deadline: float = np.inf,
 ) -> PlaneMinimum:
-    """Minimise ½‖θ − center‖² + C·Σ_b max_{k of b} (offset_k + gradient_k·θ).
+    """Minimize ½‖θ − center‖² + C·Σ_b max_{k of b} (offset_k + gradient_k·θ).
 
     Args:
         planes: The planes; the maximum is taken over those of a part, and the sum over the parts.
         C: Weight of the maxima.
-        center: The minimiser of the regulariser; 0 by default.
+        center: The minimizer of the regularizer; 0 by default.
         signs: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free.
         max_gap: Gap between the minimum and the bound that need not be closed.
         precision: Gap that need not be closed, as a share of the minimum and of its distance from the value at the
-            centre, whichever is smaller.
+            center, whichever is smaller.
         deadline: When to return the best so far, on the clock of `time.perf_counter`.
 
     With few parameters the primal-dual interior point method is used, otherwise the dual ascent. If rounding errors
@@ -121,7 +121,7 @@ def _interior_point(best: _Best, deadline: float) -> None:
 
 
 def _dual_ascent(best: _Best, products: GramMatrix, deadline: float) -> None:
-    """Maximise the dual until the gap is closed, time is up, or nothing is gained."""
+    """Maximize the dual until the gap is closed, time is up, or nothing is gained."""
     for _ in range(_MAX_CALLS):
         better = False
         for result in ascend(best.program, products, best.alpha, best.target, deadline):
@@ -173,9 +173,9 @@ class _Best:
     def offer_multipliers(
         self, alpha: FloatArray, gradient: FloatArray | None = None, values: FloatArray | None = None
     ) -> bool:
-        """Take multipliers, and the minimiser of the Lagrangian, if they are better.
+        """Take multipliers, and the minimizer of the Lagrangian, if they are better.
 
-        ``gradient`` is Σ α_k·gradient_k and ``values`` are those of the planes at the minimiser, if they are known.
+        ``gradient`` is Σ α_k·gradient_k and ``values`` are those of the planes at the minimizer, if they are known.
         """
         v, bound = self.program.dual(alpha, gradient)
         better = bound > self._bound

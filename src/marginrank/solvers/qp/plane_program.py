@@ -16,14 +16,14 @@ _BISECTIONS: Final = 6
 
 @dataclass(frozen=True)
 class PlaneProgram:
-    """Minimise ½‖v‖² + C·Σ_b max_{k of b} (value_k + gradient_k·v) over v = θ − center, with signs of θ.
+    """Minimize ½‖v‖² + C·Σ_b max_{k of b} (value_k + gradient_k·v) over v = θ − center, with signs of θ.
 
     Args:
         gradients: One row per plane.
-        values: The values of the planes at the centre.
+        values: The values of the planes at the center.
         owners: The part of each plane.
         C: Weight of the maxima.
-        center: The minimiser of the regulariser.
+        center: The minimizer of the regularizer.
         signs: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free.
     """
 
@@ -44,7 +44,7 @@ class PlaneProgram:
         center: FloatArray | None,
         signs: IntArray | None,
     ) -> PlaneProgram:
-        """Build the program of planes offset + gradient·θ; without a centre it is 0, without signs θ is free."""
+        """Build the program of planes offset + gradient·θ; without a center it is 0, without signs θ is free."""
         d = gradients.shape[1]
         values = offsets if center is None else offsets + gradients @ center
         center = np.zeros(d) if center is None else center
@@ -102,7 +102,7 @@ class PlaneProgram:
         return 0.5 * float(v @ v) + self.C * float(self.maxima(values).sum())
 
     def dual(self, alpha: FloatArray, gradient: FloatArray | None = None) -> tuple[FloatArray, float]:
-        """Return the minimiser and the minimum of the Lagrangian: a lower bound for all feasible multipliers.
+        """Return the minimizer and the minimum of the Lagrangian: a lower bound for all feasible multipliers.
 
         ``gradient`` is Σ α_k·gradient_k, if it is known.
         """
@@ -111,7 +111,7 @@ class PlaneProgram:
         return v, float(self.values @ alpha) + 0.5 * float(v @ v) + float(gradient @ v)
 
     def step_size(self, gradient: FloatArray, change: FloatArray, linear: float) -> float:
-        """Return the step size in [0, 1] that about maximises the dual along a direction.
+        """Return the step size in [0, 1] that about maximizes the dual along a direction.
 
         Args:
             gradient: Σ α_k·gradient_k at the multipliers.

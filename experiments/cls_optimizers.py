@@ -1,4 +1,4 @@
-"""Three optimisers of the same objective, timed: Chapelle, Le and Smola (2007), §3 and §5.1."""
+"""Three optimizers of the same objective, timed: Chapelle, Le and Smola (2007), §3 and §5.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from marginrank.training.risk import RankingRisk
 GAPS: Final = (1e-2, 1e-3)
 #: The loss of the paper, with A(r) = max(k + 1 − r, 0).
 OWN: Final = "NDCG@10, φdorm"
-#: The optimisers of §3.
+#: The optimizers of §3.
 THREE: Final = ("n-slack", "subgradient", "bundle")
 #: Times are of the same order if the longest is at most so many times the shortest.
 ORDER: Final = 10.0
@@ -71,7 +71,7 @@ class Run(NamedTuple):
 
 
 def _solve(risk: TimedRisk, solver: str, C: float, limit: float) -> Run:
-    """Minimise from 0."""
+    """Minimize from 0."""
     risk.seconds = 0.0
     solution: Solution = SOLVERS[solver](tol=min(GAPS), max_iter=100000, time_limit=limit).minimize(risk, C)
     return Run(solution, risk.seconds / max(solution.trace[-1].seconds, 1e-9))
@@ -160,9 +160,9 @@ def _report(results: Mapping[str, Any]) -> Report:
             DATA_NOTE,
             SCALING_NOTE,
             "The paper's times are of one private set of 1,500 queries and several hundred features, on a machine of "
-            "2007: about 15 minutes. Here only the ratios between optimisers can be compared.",
+            "2007: about 15 minutes. Here only the ratios between optimizers can be compared.",
             "The loss of the paper, NDCG@10 with φdorm, is minimal at w = 0 here or near it (see cls-collapse), where "
-            "all optimisers begin: their time is that of the proof. The losses beside it have other optima.",
+            "all optimizers begin: their time is that of the proof. The losses beside it have other optima.",
             "The paper solves the assignment problem of eq. (8) by Kuhn–Munkres. Here rankings are merged grade by "
             "grade, which is exact as well.",
             "A dash: not reached in 10 seconds. Seconds are medians of up to three runs on one thread. The bundle "
@@ -267,12 +267,12 @@ def _draw(problems: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> Any:
 
 
 EXPERIMENT: Final = Experiment(
-    "cls-optimisers",
+    "cls-optimizers",
     "Cutting planes, subgradients and bundles, timed",
     f"{PAPER}, §3 and §5.1",
-    "The three optimisers of §3 (cutting planes with a slack for each query, steepest subgradient, bundle) minimise "
-    "the same objective on the training queries of fold 1, until the gap between objective and lower bound is 1 % and "
-    "0.1 % of the objective. Beside them the conjugate subgradient of §3.3.1, block Frank–Wolfe, and for a smooth "
+    "The three optimizers of §3 (cutting planes with a slack for each query, steepest subgradient, bundle) minimize "
+    "the same objective on the training queries of fold 1, until the gap between objective and lower bound is 1% and "
+    "0.1% of the objective. Beside them the conjugate subgradient of §3.3.1, block Frank–Wolfe, and for a smooth "
     "loss Newton.",
     FOLDERS,
     _plan,
