@@ -2,7 +2,7 @@
 
     python benchmarks/boosting.py [--queries 2000] [--trees 300] [--threads 1] [--backend lightgbm] [--quick]
 
-A generated set whose grades come from interactions of features: 60 % of the queries train, 20 % choose the learning
+A generated set whose grades come from interactions of features: 60% of the queries train, 20% choose the learning
 rate, the leaves and the number of trees of each method, and the rest is what is reported. Times are of training all
 trees with 31 leaves, the best of two runs that take turns.
 """

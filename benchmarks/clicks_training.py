@@ -1,4 +1,4 @@
-"""What clicks are worth: NDCG@10 on true grades after training on 10³ to 10⁶ clicks.
+"""The value of clicks: NDCG@10 on true grades after training on 10³ to 10⁶ clicks.
 
     python benchmarks/clicks_training.py [--sizes 1000 10000 100000 1000000] [--draws 3] [--only generated mq2008]
 
@@ -52,7 +52,7 @@ CS = tuple(np.logspace(-4, 3, 10).tolist())
 
 @dataclass(frozen=True)
 class Setting:
-    """How users see and click, and how many rankers share the traffic."""
+    """Model of users' clicks, and number of rankers that share the traffic."""
 
     eta: float = 1.0
     noise: float = 0.1
@@ -288,7 +288,7 @@ def values(case: Case, scores: FloatArray) -> FloatArray:
 
 
 class Runs:
-    """Finished runs, kept in a file beside the results, so that an interrupted benchmark goes on."""
+    """Finished runs, kept in a file beside the results, so that an interrupted benchmark can continue."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -310,7 +310,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Trees:
-    """How far trees are trained: up to so many clicks, and beyond 10,000 on so many draws."""
+    """Limits of training trees: number of clicks, and number of draws beyond 10,000."""
 
     most_events: int
     draws: int
@@ -415,7 +415,7 @@ def _curve(about: str, result: Mapping[str, Any]) -> list[str]:
         lines.append(f"| {method} | " + " | ".join(cells) + f" | {spent[-1]:.1f} |")
     lines += [
         "",
-        "| ours (squared hinges) minus | clicks | difference | 95 % interval | p |",
+        "| ours (squared hinges) minus | clicks | difference | 95% interval | p |",
         "| --- | --- | --- | --- | --- |",
     ]
     for other, by_size in result["differences"].items():

@@ -1,4 +1,4 @@
-"""What the defaults of scorers and scalings cost: NDCG@10 and MAP beside other settings.
+"""Cost of the defaults of scorers and scalings: NDCG@10 and MAP beside other settings.
 
     python benchmarks/defaults.py [--preset ranksvm-squared] [--table scorers|scalings]
 

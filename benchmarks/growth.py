@@ -1,4 +1,4 @@
-"""How the time of a pass grows with queries, documents and features, and that of training with C: exponents.
+"""Growth of the time of a pass with queries, documents and features, and that of training with C: exponents.
 
     python benchmarks/growth.py
 

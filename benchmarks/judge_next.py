@@ -36,7 +36,7 @@ STEP: Final = 5
 
 
 class Course(NamedTuple):
-    """What judging in some order leads to, as shares of the documents that count."""
+    """Result of judging in some order, as shares of the documents that count."""
 
     #: Share judged until the verdict is right and stays so.
     right: float

@@ -1,4 +1,4 @@
-"""Coverage of the 95 % intervals of agreement, audits and prediction-powered means over simulated judgements.
+"""Coverage of the 95% intervals of agreement, audits and prediction-powered means over simulated judgements.
 
 python benchmarks/judging_coverage.py [SIMULATIONS [SEED]]
 """

@@ -11,8 +11,8 @@ computes once all others are there, adds up the scores of the models chosen for 
 leaves out those that are more than a standard error of the difference behind the best on the validation queries.
 
 MQ2008 and OHSUMED have the publisher's five folds, read from ../shared/data. pydocs has one test set; its other queries
-are split five times, 75 % to train on and 25 % to choose by. The generated set is that of ``boosting.py`` with more
-documents and features: ten features that interact and 126 that mean nothing, split once into 60, 20 and 20 %.
+are split five times, 75% to train on and 25% to choose by. The generated set is that of ``boosting.py`` with more
+documents and features: ten features that interact and 126 that mean nothing, split once into 60, 20 and 20%.
 
 The libraries train 500 rounds at most, with early stopping after 50 by NDCG@10, for two sizes of trees and two learning
 rates, among them the defaults of LightGBM and XGBoost. Ours try two to four losses; C comes from ``DEFAULT_CS``.

@@ -48,7 +48,7 @@ def main() -> None:
         print("  bias    ", bias.round(4).tolist())
         print("  std     ", np.std(values, axis=0).round(4).tolist())
         if covered:
-            print("  coverage", np.mean(covered, axis=0).round(3).tolist(), "of intervals at 95 %")
+            print("  coverage", np.mean(covered, axis=0).round(3).tolist(), "of intervals at 95%")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the kernels make of the machine: bytes and operations against what it gives; one thread.
+"""Roofline of the kernels: bytes and operations per second against the peak of the machine; one thread.
 
     python benchmarks/roofline.py
 
@@ -47,7 +47,7 @@ def seconds(work: Callable[[], Any], repeats: int = 7) -> float:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine gives one thread, a second."""
+    """Peak rates of the machine for one thread, per second."""
 
     bytes: float
     multiplications: float

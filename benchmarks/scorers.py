@@ -3,7 +3,7 @@
     python benchmarks/scorers.py [--queries 1000] [--threads 1] [--repeat 2]
 
 Every trainer runs in a process of its own, in turns, on the same generated queries of 100 documents and 136 features,
-of which 80 % train. Before it is measured, it trains on a few queries, so that what has to be compiled is. Seconds are
+of which 80% train. Before it is measured, it trains on a few queries, so that what has to be compiled is. Seconds are
 CPU seconds, the least of the repeats; memory is the peak of the process beyond what it held before training.
 
 Kernel: an RBF kernel of 300 landmarks, beside scikit-learn's Nystroem and our linear scorer on its features. Neural: 64

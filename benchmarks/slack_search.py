@@ -1,4 +1,4 @@
-"""How often the search of slack rescaling finds the largest product, and what the exact way costs.
+"""Success rate of the search of slack rescaling, and cost of the exact method.
 
 python benchmarks/slack_search.py [--queries 200]
 """
@@ -55,7 +55,7 @@ def main() -> None:
             search, search_ms = timed(SlackLoss(measure, feature_map, most_states=0).prepare(grades, offsets), scores)
             ratio = np.where(exact > 0, search / np.where(exact > 0, exact, 1.0), 1.0)
             # Where some query ran out of labels its optimum may be larger still.
-            share = ("" if frontier.exact else "≤ ") + f"{100 * np.mean(ratio > 1 - 1e-9):.0f} %"
+            share = ("" if frontier.exact else "≤ ") + f"{100 * np.mean(ratio > 1 - 1e-9):.0f}%"
             print(
                 f"| {measure} | {feature_map} | {n} | {share} | {ratio.min():.4f} "
                 f"| {exact_ms / n_queries:.2f} | {search_ms / n_queries:.2f} |",

@@ -117,7 +117,7 @@ def as_queries(X: Matrix, grades: Grades) -> Queries:
 
 @dataclass
 class Trained:
-    """What a contender learned; weights are those of RankSVM, where it has any."""
+    """Result of a contender; weights are those of RankSVM, if it has any."""
 
     scores: Callable[[Matrix], npt.NDArray[Any]]
     weights: npt.NDArray[np.float64] | None = None

@@ -1,6 +1,6 @@
-"""Training with 30 % of the grades hidden, on MQ2008: ``python benchmarks/unjudged_training.py [draws]``.
+"""Training with 30% of the grades hidden, on MQ2008: ``python benchmarks/unjudged_training.py [draws]``.
 
-In each of the five folds, 30 % of the grades of the training and the validation queries are hidden, at random or those
+In each of the five folds, 30% of the grades of the training and the validation queries are hidden, at random or those
 of the documents that BM25 ranks lowest (feature 25), as a pool of fixed depth would. C is chosen on the validation
 queries with what is left. Unjudged documents are left out of training and validation, or counted as irrelevant. Values
 are NDCG@10 on the test queries with all of their grades; intervals are of the paired differences over test queries,

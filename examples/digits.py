@@ -27,7 +27,7 @@ print(compare(systems, test, measure="ap", baseline="euclidean"))
 # The gap is a certificate: no weights have a lower objective by more than this.
 for name, ranker in rankers.items():
     percent = 100 * ranker.gap_ / ranker.objective_
-    print(f"{name:<12} at most {percent:.3f} % above the optimum")
+    print(f"{name:<12} at most {percent:.3f}% above the optimum")
 
 # %%
 # The weight of each pixel: the redder, the more it matters that the pixel agrees.

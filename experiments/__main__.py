@@ -96,7 +96,7 @@ def check(
     data: Annotated[Path, typer.Option(help="Folder of the data sets.")] = Path("../shared/data"),
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the results.", show_default=False)] = RESULTS,
 ) -> None:
-    """Say which results are stale, and why; exit with status 1 if one is.
+    """Report which results are stale, and why; exit with status 1 if one is.
 
     A result is stale if the code that its tasks reach, their options or their data have changed since it was computed.
     """

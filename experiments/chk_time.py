@@ -1,4 +1,4 @@
-"""Where the time goes: Chakrabarti et al. (KDD 2008), Figures 8 and 10."""
+"""Time by part of training: Chakrabarti et al. (KDD 2008), Figures 8 and 10."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _tests(results: Mapping[str, Any]) -> Table:
         for (method, _), row in zip(pairs, compared(results, name, pairs, "ndcg@10"), strict=True):
             rows.append((SETS[name].title, method, row.mean, *row.interval, row.p))
     columns = ("set", "A(r)", "difference", "from", "to", "Wilcoxon p (Holm)")
-    return Table(f"NDCG@10 by test query against A(r) {GRID}, with simultaneous 95 % intervals", columns, rows)
+    return Table(f"NDCG@10 by test query against A(r) {GRID}, with simultaneous 95% intervals", columns, rows)
 
 
 def _finding(results: Mapping[str, Any]) -> Finding:

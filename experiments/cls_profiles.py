@@ -69,7 +69,7 @@ def _validated(results: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _report(results: Mapping[str, Any]) -> Report:
     every = {**results, **{key: one for name in NAMES for key, one in _validated(results, name).items()}}
     worse = "With A = D, the discount itself, results are not as good as with A(r) = max(k + 1 − r, 0)."
-    caption = "The profiles for k = 10, and NDCG@10 of the others against the first, with simultaneous 95 % intervals."
+    caption = "The profiles for k = 10, and NDCG@10 of the others against the first, with simultaneous 95% intervals."
     return Report(
         [_table(every), _tests(every)],
         [Picture("profiles", caption, _draw(every))],
@@ -128,7 +128,7 @@ def _tests(results: Mapping[str, Any]) -> Table:
         for (name, shape), row in _against_own(results).items()
     ]
     columns = ("set", "A(r)", "difference", "from", "to", "Wilcoxon p (Holm)")
-    caption = f"NDCG@10 by test query against A(r) = {PROFILES[OWN]}, with simultaneous 95 % intervals"
+    caption = f"NDCG@10 by test query against A(r) = {PROFILES[OWN]}, with simultaneous 95% intervals"
     return Table(caption, columns, rows)
 
 

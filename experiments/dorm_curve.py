@@ -127,7 +127,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             WEB_NOTE,
             BOUND_NOTE,
             "Training queries are taken in a random order of each fold, the same for all methods: 10, 30, 50, 70 and "
-            "100 %, as 100 to 1000 of 1000 queries in the paper. The profile is c_i = 1/√(i + 1), ranks from 0.",
+            "100%, as 100 to 1000 of 1000 queries in the paper. The profile is c_i = 1/√(i + 1), ranks from 0.",
             f"C is chosen among {', '.join(f'{C:g}' for C in CS)} by NDCG@10 of the validation queries. Queries "
             "without relevant documents are left out, and tied documents count the mean over all orders. Tests "
             "are paired by query over all folds.",

@@ -215,7 +215,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "EachMovie was withdrawn; Jester is used instead. Its 100 jokes, rated from −10 to 10, get six grades of "
             "equal width, as EachMovie has. Users who rated all jokes take part: 100 to test, 100 others to "
             "choose C by, and 2,000 further ones who describe the jokes. Every trial deals the ratings of the test "
-            "users anew; there are 10 trials, as in Table 4; Table 3 has 100.",
+            "users again; there are 10 trials, as in Table 4; Table 3 has 100.",
             f"A joke has 12 features: a constant, its mean rating, and {RANK} factors of the correlations between "
             "jokes, all from the 2,000 users. A query is a user. Each method but PRank and GPR has weights that all "
             "users share and weights of each user, the kernel (1 + [same user])·φ·φ' over pairs of user and joke. The "

@@ -31,7 +31,7 @@ from marginrank.typing import FloatArray
 SETS: Final = ("mq2008", "ohsumed")
 SHARES: Final = (0.1, 0.3, 1.0)
 BOUNDS: Final = ("hinge", "tight")
-#: The smaller end of what DORM is ahead of other methods in the paper, 2 to 3 %.
+#: The smaller end of what DORM is ahead of other methods in the paper, 2 to 3%.
 GAIN: Final = 0.02
 USUAL: Final = "(i+1)^-1/2"
 PROFILES: Final[Mapping[str, str]] = {
@@ -136,7 +136,7 @@ def _minor(results: Mapping[str, Any], name: str) -> Finding:
     inside = sum(row.interval[0] >= -GAIN and row.interval[1] <= GAIN for row in rows)
     different = sum(row.direction != 0 for row in rows)
     return Finding(
-        "Differences between choices of c are not as dramatic as those between methods, which are 2 to 3 %; tight "
+        "Differences between choices of c are not as dramatic as those between methods, which are 2 to 3%; tight "
         f"bound on {letor.SETS[name].title}.",
         f"{PAPER}, §6.3",
         within([row.interval for row in rows], -GAIN, GAIN),

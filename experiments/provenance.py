@@ -1,4 +1,4 @@
-"""What a record says it was computed from, and whether that is still what the repository holds."""
+"""Provenance of a record, and whether the repository still holds the same sources."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SHOWN_C: Final = 0.1
 PRINTED_IN: Final = {"svmmap": "Corollary 3", "svmauc": "Corollary 2", "position-hinge": "Corollary 1"}
 _RESAMPLES: Final = 1000
 _PAPER: Final = "Riezler and De Bona (2009)"
-_COLUMNS: Final = ("gap", "95 % interval", "2β", "stability", "argmax", "paper, printed", "paper, repaired")
+_COLUMNS: Final = ("gap", "95% interval", "2β", "stability", "argmax", "paper, printed", "paper, repaired")
 _LINES: Final = (
     ("mean gap", "bound on the mean, 2β", ":"),
     ("stability", "stability", "-"),
@@ -222,13 +222,13 @@ def _most_broken(settings: Sequence[BoolArray]) -> tuple[int, int]:
 
 
 def _excluded(count: int, n: int) -> str:
-    """Say how often something happened, and which rates that excludes.
+    """Describe how often something happened, and which rates that excludes.
 
     >>> _excluded(0, 30)
-    '0 of 30 splits at most, which excludes rates above 12 % only (95 % interval)'
+    '0 of 30 splits at most, which excludes rates above 12% only (95% interval)'
     """
     _, high = rate_interval(count, n)
-    return f"{count} of {n} splits at most, which excludes rates above {100 * high:.0f} % only (95 % interval)"
+    return f"{count} of {n} splits at most, which excludes rates above {100 * high:.0f}% only (95% interval)"
 
 
 def _stability_holds(cells: Mapping[Cell, Summary]) -> Finding:
@@ -287,7 +287,7 @@ def _falls(cells: Mapping[Cell, Summary]) -> Finding:
         "The gap falls with the number n of training queries at least as fast as the bounds do, as 1/√n.",
         f"{_PAPER}, Theorems 3 and 4",
         within([(low, high) for _, low, high in changes.values()], most=0.0),
-        f"√n times the gap, from the fewest to the most queries, with 95 % intervals, C = {largest:g}: {shown}",
+        f"√n times the gap, from the fewest to the most queries, with 95% intervals, C = {largest:g}: {shown}",
     )
 
 

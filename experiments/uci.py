@@ -21,7 +21,7 @@ DOCUMENTS: Final = 100
 
 @dataclass(frozen=True)
 class UciSet:
-    """Where a set lies, how its rows are written, and how many queries Le and Smola (2008) §6.1 make of it."""
+    """Path of a set, format of its rows, and how many queries Le and Smola (2008) §6.1 make of it."""
 
     title: str
     files: tuple[str, ...]

@@ -200,7 +200,7 @@ def _picture(whole: Mapping[str, Outcome]) -> Picture:
     axes.set(xlabel="MAP of SVMmap minus MAP of the method")
     axes.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    caption = "What SVMmap gains over every other method, with 95 % bootstrap intervals over queries; right is better."
+    caption = "What SVMmap gains over every other method, with 95% bootstrap intervals over queries; right is better."
     return Picture("differences", caption, figure)
 
 

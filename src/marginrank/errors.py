@@ -138,7 +138,7 @@ class NumericalError(DataError, FloatingPointError):
 
 
 class CheckpointWarning(UserWarning):
-    """Warns that a checkpoint is damaged, or cannot be written; training goes on."""
+    """Warns that a checkpoint is damaged, or cannot be written; training continues."""
 
 
 class ColumnsLeftOutWarning(UserWarning):

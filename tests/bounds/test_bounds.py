@@ -474,7 +474,7 @@ def test_longer_lists_change_stability_and_shares_by_nothing():
         (lambda q, w: stability_bound(q, PairwiseHinge(power=2), w, 1.0), ValueError, "power=1"),
         (lambda q, w: stability_bound(q, StructuredLoss("ap"), w, 0.0), ValueError, "C is above 0"),
         (lambda q, _: lipschitz_constants(StructuredLoss("ap", "po", "tight"), q), ValueError, "not convex"),
-        (lambda q, _: lipschitz_constants(SlackLoss("rr"), q), TypeError, "take a StructuredLoss"),
+        (lambda q, _: lipschitz_constants(SlackLoss("rr"), q), TypeError, "use a StructuredLoss"),
         (lambda q, w: argmax_bound(q, StructuredLoss("ap", "dorm"), w), ValueError, "feature map po"),
         (lambda q, w: argmax_bound(q, PairwiseHinge(normalize="none"), w), ValueError, "normalize='pairs'"),
         (lambda q, w: argmax_bound(q, SlackLoss("rr"), w), TypeError, "not a function of pairs"),

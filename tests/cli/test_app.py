@@ -59,7 +59,7 @@ def test_every_command_is_in_the_help_with_a_summary(help_of):
         assert re.search(rf"^│ {name} +\w", help_of[group], re.MULTILINE)
         assert not group or re.search(rf"^│ {group} +\w", help_of[""], re.MULTILINE)
     text = help_of[""]
-    assert "0 done, 1 wrong input, 2 wrong usage, 130 interrupted" in text
+    assert "0 success, 1 bad input, 2 bad usage, 130 interrupted" in text
 
 
 def test_help_loads_nothing_heavy():

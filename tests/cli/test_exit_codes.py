@@ -69,7 +69,7 @@ PYTHON_ONLY = {
     ("training/early_stopping.py", "patience"): "not a number, which the parser refuses",
     ("runtime/option_objects.py", "random_state"): "not a number, which the parser refuses",
     ("runtime/option_objects.py", "time_limit"): "not a number, which the parser refuses",
-    ("ranker/tuning.py", "Cs"): "not a list",
+    ("ranker/grid_search.py", "Cs"): "not a list",
     ("training/checkpoint.py", "resume"): "checked by CheckpointOptions",
     ("training/checkpoint.py", "checkpoint"): "checked by CheckpointOptions",
     ("ranker/argument_checks.py", "weighting"): "the arguments of other libraries",

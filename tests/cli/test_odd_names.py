@@ -84,11 +84,11 @@ def test_ids_and_names_are_escaped_on_the_terminal(run, odd):
 def test_ids_are_refused_in_tsv_and_runs(fails, odd):
     for words in (["--k", "2"], ["-o", "new.tsv"], ["--format", "trec"], ["-o", "new.run"]):
         error = fails("rank", "odd.safetensors", "odd.parquet", *words, code=1)
-        assert "cannot stand in" in error
+        assert "cannot be in" in error
         assert not STEERING & set(error)
     Path("scores.txt").write_text("1\n" * 40)
     error = fails("evaluate", "odd.parquet", "scores.txt", "--per-query", "-o", "new.tsv", code=1)
-    assert f"query 'q{' '.join(printable(odd).split())}0' cannot stand in TSV" in error
+    assert f"query 'q{' '.join(printable(odd).split())}0' cannot be in TSV" in error
 
 
 @pytest.mark.usefixtures("few_Cs")

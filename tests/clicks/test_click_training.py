@@ -152,7 +152,7 @@ def test_bad_mixes_are_answered() -> None:
         with_judgements(grades, grades, 0.5)
     with pytest.raises(DataError, match="the judged queries have document weights"):
         with_judgements(log, log.to_queries(), 0.5)
-    with pytest.raises(DataError, match="no judged query has an order to learn"):
+    with pytest.raises(DataError, match="no judged query has documents of different grades"):
         with_judgements(log, replace(grades, judgements=np.ones(grades.n_documents)), 0.5)
     with pytest.raises(DataError, match="is not a sum over relevant documents"):
         Ranker("ndcg@10").fit(with_judgements(log, grades, 0.5))

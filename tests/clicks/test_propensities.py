@@ -128,7 +128,7 @@ def test_positions_may_be_examined_more_often_than_the_first():
 def test_intervals_are_symmetric_on_the_log_scale():
     draws = np.array([[1, 0.5], [1, 0.25], [1, 1.0]])  # log p: ln 1/2 and ± ln 2, of variance 2/3 ln² 2
     low, high = log_interval(np.array([1.0, 0.5]), draws, 5, 0.9)
-    reach = 2.1318467863 * np.log(2) * np.sqrt(2 / 3 * 5 / 4)  # 95 % of Student's t with 4 degrees of freedom
+    reach = 2.1318467863 * np.log(2) * np.sqrt(2 / 3 * 5 / 4)  # 95% of Student's t with 4 degrees of freedom
     assert low == pytest.approx([1, 0.5 * np.exp(-reach)])
     assert high == pytest.approx([1, 0.5 * np.exp(reach)])
 

@@ -212,7 +212,7 @@ def test_trust_bias_may_leave_fewer_clicks_than_none() -> None:
     exposure = np.bincount(log.pair, alpha[log.position - 1] * log.shown, log.documents.n_documents)
     pooled = np.maximum(clicks / exposure, 0.0) * log.impressions[log.documents.query_of_row]
     np.testing.assert_allclose(log.to_queries(trust, negative="zero").document_weights, pooled)
-    with pytest.raises(DataError, match=r"no propensity of rows; give it where the log is used"):
+    with pytest.raises(DataError, match=r"not a propensity of rows; give it where the log is used"):
         log.with_propensities(trust)
 
 

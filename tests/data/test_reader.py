@@ -312,18 +312,18 @@ def test_a_name_is_refused_or_comes_back_as_it_was(tmp_path: Path, char: str, ki
         assert again.query_ids.tolist() == q.query_ids.tolist()
         assert again.document_ids.tolist() == q.document_ids.tolist()
         return
-    assert refusal.startswith(f"{kind} {name!r} cannot stand in LETOR text")
+    assert refusal.startswith(f"{kind} {name!r} cannot be in LETOR text")
 
 
 @pytest.mark.parametrize("char", [" ", "\t", "\n", "\r"])
 def test_names_with_blanks_are_refused(tmp_path: Path, char: str) -> None:
     with pytest.raises(
         DataError,
-        match=r"^query id .* cannot stand in LETOR text: it is empty, or holds a blank, a control character or '#'$",
+        match=r"^query id .* cannot be in LETOR text: it is empty, or holds a blank, a control character or '#'$",
     ):
         write_letor(tmp_path / "q.txt", Queries.from_arrays([[1.0]], [0], qid=[f"a{char}b"]))
     with pytest.raises(
-        DataError, match=r"^document id .* cannot stand in LETOR text: it holds a blank or a control character$"
+        DataError, match=r"^document id .* cannot be in LETOR text: it holds a blank or a control character$"
     ):
         write_letor(tmp_path / "q.txt", Queries.from_arrays([[1.0]], [0], qid=[1], document_ids=[f"a{char}b"]))
 

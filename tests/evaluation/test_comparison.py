@@ -167,7 +167,7 @@ def test_intervals_are_those_of_samples_drawn_by_hand():
     z = z0 + stats.norm.ppf([0.025, 0.975])
     by_hand = np.quantile(means, stats.norm.cdf(z0 + z / (1 - a * z)))
     found = row_of(x, np.zeros(400), resamples=20000).interval
-    # The standard error of a 2.5 % quantile of 20,000 normal draws is 0.019 standard deviations; of two, 0.027.
+    # The standard error of a 2.5% quantile of 20,000 normal draws is 0.019 standard deviations; of two, 0.027.
     assert found == pytest.approx(tuple(by_hand), abs=4 * 0.027 * means.std())
 
 

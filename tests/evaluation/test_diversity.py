@@ -114,7 +114,7 @@ def test_a_constant_added_to_the_scores_changes_nothing_and_ranks_are_filled():
     ("call", "message"),
     [
         (lambda: Diversify(0.0), "limit is 0.0; give a positive number"),
-        (lambda: Diversify(most_variables=-1), "most_variables is -1; give a number from 0 up"),
+        (lambda: Diversify(most_variables=-1), "most_variables is -1; give a number of at least 0"),
         (lambda: Diversify().order([1.0], [[1.0]], k=0), "k is 0; rank a whole number of documents, at least one"),
     ],
 )
@@ -129,7 +129,7 @@ def test_parameters_that_make_no_sense(call, message):
         ([[1.0]], [[1.0]], r"scores have shape \(1, 1\); give one per document"),
         ([1.0, 2.0], [[1.0]], r"topics have shape \(1, 1\) for 2 documents; give a row for each"),
         ([1.0, np.nan], [[1.0], [0.0]], "score 1 is nan; every document needs a finite score"),
-        ([1.0, 2.0], [[1.0], [-0.5]], "document 1 has the weight -0.5 in topic 0; give finite numbers from 0 up"),
+        ([1.0, 2.0], [[1.0], [-0.5]], "document 1 has the weight -0.5 in topic 0; give finite numbers of at least 0"),
     ],
 )
 def test_bad_input_is_refused_with_its_place(scores, topics, message):

@@ -226,7 +226,7 @@ def test_a_run_of_other_topics_is_refused():
     ("scores", "message"),
     [
         ([1.0, 2.0], r"scores have shape \(2,\) for 3 documents; give one number for each"),
-        ([1.0, np.nan, 0.0], r"score 1 \(query 0\) is NaN; every document needs a score, -inf if it is to be last"),
+        ([1.0, np.nan, 0.0], r"score 1 \(query 0\) is NaN; every document needs a score; use -inf to rank it last"),
         ([[1.0], [2.0], [3.0]], r"scores have shape \(3, 1\) for 3 documents; give one number for each"),
     ],
 )
@@ -304,7 +304,7 @@ def test_evaluations_are_compared_on_one_measure():
     with pytest.raises(DataError, match="'down' was evaluated under policy letor4, 'up' under standard"):
         compare({"up": results["up"], "down": other}, measure="ap")
     fewer = evaluate(queries[:2], scores[:4])
-    with pytest.raises(DataError, match="'down' was evaluated on other queries than 'up'"):
+    with pytest.raises(DataError, match="'down' was evaluated on different queries than 'up'"):
         compare({"up": results["up"], "down": fewer}, measure="ap")
 
 

@@ -174,7 +174,7 @@ def test_mistakes_are_refused(by, error, message):
 
 def test_a_series_with_another_index_is_refused():
     frame = FRAME.sample(frac=1, random_state=3)
-    with pytest.raises(DataError, match="by has another pandas index than judged"):
+    with pytest.raises(DataError, match="by has a different pandas index than judged"):
         evaluate(queries_of(frame), frame["bm25"], by=FRAME["language"])
 
 

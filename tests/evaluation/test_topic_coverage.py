@@ -59,7 +59,7 @@ def test_documents_are_ranked_by_what_they_add():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Cover(-1.0), "strength is -1.0; give a number from 0 up"),
+        (lambda: Cover(-1.0), "strength is -1.0; give a number of at least 0"),
         (lambda: Cover(most_documents=-1), "most_documents is -1"),
         (lambda: Cover().order([1.0], [[1.0]], k=0), "k is 0; rank a whole number"),
         (lambda: Cover().order([1.0], [1.0]), "topics have shape"),

@@ -68,7 +68,7 @@ def test_few_splits_cannot_show_that_a_bound_holds(results):
     assert len(results) < 10
     for claim in ("Risk less", "Tighter bounds", "Corollaries 1"):
         assert verdicts(results)[claim] == "undecided"
-    # 0 of 72 splits exclude a rate of 5 %.
+    # 0 of 72 splits exclude a rate of 5%.
     assert verdicts(repeated(results, 71))["Risk less"] == "undecided"
     assert verdicts(repeated(results, 72))["Risk less"] == "holds"
 

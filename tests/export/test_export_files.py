@@ -85,7 +85,7 @@ def test_nothing_is_replaced_unless_asked_for(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_check_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ranker.check.json").write_text(json.dumps({"features": []}))
-    with pytest.raises(DataError, match=r"ranker.check.json: this is no check file"):
+    with pytest.raises(DataError, match=r"ranker.check.json: this is not a check file"):
         verify("python", tmp_path / "ranker.py")
 
 

@@ -85,7 +85,7 @@ def test_every_commit_reaches_the_disk(store):
 
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text.db").write_text("query,document\n" * 100)
-    with pytest.raises(DataError, match=r"text.db: this is no database of judgements"):
+    with pytest.raises(DataError, match=r"text.db: this is not a database of judgements"):
         JudgementStore(tmp_path / "text.db")
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE cats (name)")

@@ -196,7 +196,7 @@ def test_what_is_wrong_is_said_with_a_way_out(tmp_path):
         judge_next(judged, runs, "ndcg@10")
     with pytest.raises(ParameterError, match="not a sum over documents"):
         additive_measure("wta")
-    with pytest.raises(DataError, match="takes two of them"):
+    with pytest.raises(DataError, match="needs two systems"):
         judge_next(judged, {"a": runs["a"]})
     with pytest.raises(ParameterError, match="budget is 0"):
         judge_next(judged, runs, budget=0)

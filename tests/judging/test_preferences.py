@@ -186,7 +186,7 @@ def test_the_interval_of_accuracy_covers_the_truth():
         scores = {f"q{n}": {"a": 1.0, "b": 0.0} for n in range(40)}
         low, high = Preferences.of(query, *names).accuracy(scores).interval
         covered += low <= 2 / 3 <= high
-    assert 0.92 <= covered / 400 <= 0.98  # 95 % ± 2.75 standard errors
+    assert 0.92 <= covered / 400 <= 0.98  # 95% ± 2.75 standard errors
 
 
 def test_files_of_both_kinds(tmp_path):

@@ -76,9 +76,9 @@ def test_scores_of_weights_come_in_the_order_of_the_queries(queries):
         ([1, np.nan], [1.0, 2.0], None, "some documents are unjudged; leave them out"),
         ([1, -2], [1.0, 2.0], None, r"y\[1\] is -2; grades must not be negative"),
         ([1, 0], [1.0, 2.0, 3.0], None, r"scores have shape \(3,\) for 2 documents"),
-        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 2, 5], "offsets must rise from 0 to the number of rows, 3"),
-        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 3, 2, 3], "offsets must rise"),
-        ([1, 0, 0], [1.0, 2.0, 3.0], [2, 1], "offsets must rise"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 2, 5], "offsets must increase from 0 to the number of rows, 3"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 3, 2, 3], "offsets must increase"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [2, 1], "offsets must increase"),
     ],
 )
 @pytest.mark.parametrize(

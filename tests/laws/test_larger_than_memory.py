@@ -143,7 +143,7 @@ def test_a_file_may_be_replaced_or_cut_while_it_is_open(file, tmp_path):
     short.write_bytes(file.read_bytes())
     reader = reader_of(read(short).X)
     os.truncate(short, 1000)
-    with pytest.raises(DataError, match="cut while it was read"):
+    with pytest.raises(DataError, match="truncated while it was read"):
         reader.rows(20_000, 20_010)
 
 

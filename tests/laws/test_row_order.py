@@ -247,7 +247,9 @@ def test_other_pandas_indexes_are_refused(data):
         lambda: compare({"a": scores, "b": scores.sort_index()}, queries),
     ]
     for call in calls:
-        with pytest.raises(DataError, match=r"has another pandas index than .*; align them, for example \w+\.loc\["):
+        with pytest.raises(
+            DataError, match=r"has a different pandas index than .*; align them, for example \w+\.loc\["
+        ):
             call()
     assert by_query(evaluate(y.to_numpy(), scores, qid=qid)) == pytest.approx(data.ndcg(data.scores))
 

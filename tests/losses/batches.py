@@ -30,7 +30,7 @@ def bad_batches(scores):
     return [
         ("grades have shape \\(3,\\) and scores \\(4,\\)", (scores, [1, 0, 0]), {}),
         ("groups have shape \\(1,\\)", (scores, [1, 0, 0, 0]), {"groups": [1]}),
-        ("offsets must rise from 0", (scores, [1, 0, 0, 0], [0, 3]), {}),
+        ("offsets must increase from 0", (scores, [1, 0, 0, 0], [0, 3]), {}),
         ("both given", (scores, [1, 0, 0, 0], [0, 4]), {"qid": [1, 1, 1, 1]}),
         ("a mask is for padded", (scores, [1, 0, 0, 0]), {"mask": [True] * 4}),
         ("leave out offsets and qid", (scores[None], [[1, 0, 0, 0]], [0, 4]), {}),

@@ -61,7 +61,7 @@ LOSSES = [
 
 
 def over(losses):
-    """Parametrise a test by losses; names of functions with their addresses are left out of its id."""
+    """Parametrize a test by losses; names of functions with their addresses are left out of its id."""
     losses = list(losses)
     return pytest.mark.parametrize("loss", losses, ids=[f"{type(one).__name__}-{n}" for n, one in enumerate(losses)])
 

@@ -115,7 +115,7 @@ def test_a_ranker_trains_to_its_certificate_whatever_the_order_of_rows(tmp_path)
     ("options", "message"),
     [
         ({"limit": 0.0}, "limit is 0.0; give a positive number"),
-        ({"topics": {"a": {"s": -1.0}}}, "topics\\['a'\\]\\['s'\\] is -1.0; give a number from 0 up"),
+        ({"topics": {"a": {"s": -1.0}}}, "topics\\['a'\\]\\['s'\\] is -1.0; give a number of at least 0"),
         ({"topics": {"a": {"s": 1.0}}, "ideal": "scores"}, "y\\* with topics is computed once"),
     ],
 )

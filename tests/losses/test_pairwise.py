@@ -328,7 +328,7 @@ def test_weights_are_asked_for_only_where_grades_meet():
         (lambda: PairwiseHinge(margin=0.0), "margin is 0.0; give a number above 0"),
         (lambda: PairwiseHinge(margin=float("nan")), "margin is nan"),
         (lambda: PairwiseHinge(rank_weights={(0, 1): 1}), "higher grade first"),
-        (lambda: PairwiseHinge(rank_weights={(1, 0): -1}), "from 0 on"),
+        (lambda: PairwiseHinge(rank_weights={(1, 0): -1}), "of at least 0"),
         (lambda: PositionHinge(m="r"), "choose 'levels', 'documents' or 'bound'"),
         (lambda: PositionHinge(normalize="mean"), "choose 'pairs', 'none' or 'largest'"),
         (lambda: ListHinge("unknown"), "unknown measure"),

@@ -114,7 +114,7 @@ def test_the_effect_of_a_known_move_is_computed_by_hand():
     X = np.tile(np.arange(10.0), 40)[:, None]
     trained = Ranker("regression", scaling=None).fit(X, X[:, 0] > 4, group=[10] * 40).model_
     found = trained.drift(Queries.from_arrays(10 * X, group=[10] * 40))
-    # Mapped back, values are within 1/32 of the range of what they were: scores are a tenth, and 90 % is change.
+    # Mapped back, values are within 1/32 of the range of what they were: scores are a tenth, and 90% is change.
     assert found.moved[0].score_change == pytest.approx(0.9, abs=0.01)
     assert found.first_changed == 0.0
 

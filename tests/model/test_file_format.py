@@ -233,7 +233,7 @@ def test_what_is_no_model_file_is_named(tmp_path):
     assert not is_model(tmp_path / "absent")
     save_file({"theta": np.ones(2)}, tmp_path / "theirs", metadata={"format": "pt"})
     assert refusal(tmp_path / "theirs") == (
-        "a safetensors file, but no model file; give the file that marginrank wrote"
+        "a safetensors file, but not a model file; give the file that marginrank wrote"
     )
 
 

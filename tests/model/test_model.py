@@ -319,7 +319,7 @@ CHANGES = [
     ({"selection": {**SELECTION, "complete": None}}, "the selection is not a table"),
     ({"selection": {**SELECTION, "candidates": {}}}, "the selection is not a table"),
     ({"selection": {**SELECTION, "chosen": 1}}, "the selection chose candidate 1 of 1"),
-    ({"selection": {**SELECTION, "candidates": [CANDIDATE, {}]}}, "candidate 1 of the selection has other entries"),
+    ({"selection": {**SELECTION, "candidates": [CANDIDATE, {}]}}, "candidate 1 of the selection has different entries"),
     ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "mean": "1"}]}}, "mean of candidate 0 is '1'"),
     ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "C": None}]}}, "C of candidate 0 is None"),
 ]
@@ -361,8 +361,14 @@ def test_headers_that_lack_something_are_refused(model, tmp_path):
         ({"scaler.scale_": np.array([1.0, -1.0, 1.0])}, "the scale of column 1 is below 0"),
         ({"trace": np.array([[1.0, 2.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
         ({"trace": np.array([[np.nan, 0.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
-        ({"trace": np.array([[1.0, 0.0, -0.1, 1.0]])}, "the trace has times or passes that are not numbers"),
-        ({"trace": np.array([[1.0, 0.0, 0.1, np.inf]])}, "the trace has times or passes that are not numbers"),
+        (
+            {"trace": np.array([[1.0, 0.0, -0.1, 1.0]])},
+            "the trace has times or passes that are negative or not numbers",
+        ),
+        (
+            {"trace": np.array([[1.0, 0.0, 0.1, np.inf]])},
+            "the trace has times or passes that are negative or not numbers",
+        ),
         ({"extra": np.zeros(1)}, "a linear model has no array 'extra'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_module_names_the_package_of_its_engine(module, library, package):
 
 
 @pytest.mark.parametrize(
-    ("target", "version"), [("torch", "TORCH := 2."), ("jax", "JAX := 0."), ("engines", "ENGINES := lancedb==")]
+    ("target", "version"), [("torch", "TORCH := 2."), ("jax", "JAX := 0."), ("engines", "ENGINES := elasticsearch==")]
 )
 def test_ci_installs_the_version_that_the_makefile_names_and_goes_on_without(pytestconfig, target, version):
     root = pytestconfig.rootpath

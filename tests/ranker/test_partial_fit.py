@@ -189,7 +189,7 @@ def test_what_cannot_go_on_is_refused():
             lambda r: r.fit(queries, start=Ranker().fit(queries)),
             lambda r: r.fit(queries, center=Ranker().fit(queries)),
         ):
-            with pytest.raises(ValueError, match="cannot be trained further; train it anew"):
+            with pytest.raises(ValueError, match="cannot be trained further; retrain it"):
                 attempt(Ranker(**options))
     fitted = Ranker("svmmap").fit(queries)
     with pytest.raises(DataError, match="3 features"):
@@ -208,7 +208,7 @@ def test_what_cannot_go_on_is_refused():
         Ranker("svmmap").fit(queries, start="model")
     from marginrank.methods.baselines.rankboost import RankBoost
 
-    with pytest.raises(ValueError, match="RankBoost cannot be trained further; train it anew on all queries"):
+    with pytest.raises(ValueError, match="RankBoost cannot be trained further; retrain it on all queries"):
         Ranker(RankBoost()).fit(queries, start=fitted)
     stumps = Ranker("rankboost@2").fit(queries).set_params(method="svmmap")
     with pytest.raises(ValueError, match="cannot be trained further"):

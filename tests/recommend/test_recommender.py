@@ -442,7 +442,7 @@ def test_ratings_are_shifted_as_asked():
 def test_other_mistakes(fitted):
     with pytest.raises(DataError, match="user ids were numbers in training and are text here"):
         fitted.predict((["a"], [1]))
-    with pytest.raises(ValueError, match="no convex loss"):
+    with pytest.raises(ValueError, match="not a convex loss"):
         Recommender(loss="lambdarank").fit((USERS, ITEMS, RATINGS))
     with pytest.raises(ValueError, match="factors is 0"):
         Recommender(factors=0).fit((USERS, ITEMS, RATINGS))

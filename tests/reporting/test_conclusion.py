@@ -34,14 +34,17 @@ NEARLY_SECOND = ranked_at(np.where(np.arange(N) < 2, 1, 2))
 
 CASES = {
     "best": ({"old": SECOND, "new": FIRST}, "new is best by rr: 1.0000 over 60 queries, 0.5000 above the baseline old"),
-    "best of three": ({"old": LAST, "new": FIRST, "other": SECOND}, "and so are the differences to all other systems."),
+    "best of three": (
+        {"old": LAST, "new": FIRST, "other": SECOND},
+        "and so are the differences from all other systems.",
+    ),
     "baseline is best": (
         {"old": FIRST, "new": SECOND},
         "The baseline old is best by rr: 1.0000 over 60 queries; new is 0.5000",
     ),
     "no difference": (
         {"old": SECOND, "new": NEARLY_SECOND},
-        "above the baseline old (95 % interval +0.0000 to +0.0",
+        "above the baseline old (95% interval +0.0000 to +0.0",
     ),
     "baseline first": (
         {"old": NEARLY_SECOND, "new": SECOND},
@@ -57,8 +60,8 @@ CASES = {
         "new and other.",
     ),
     "one of two": ({"old": LAST, "new": MIXED, "other": SECOND}, "between new and other."),
-    "alike": ({"old": SECOND, "new": SECOND}, "new is level with it (95 % interval +0.0000 to +0.0000)"),
-    "alone": ({"old": SECOND}, "old has a mean rr of 0.5000 over 60 queries (95 % interval 0.5000 to 0.5000)."),
+    "alike": ({"old": SECOND, "new": SECOND}, "new is level with it (95% interval +0.0000 to +0.0000)"),
+    "alone": ({"old": SECOND}, "old has a mean rr of 0.5000 over 60 queries (95% interval 0.5000 to 0.5000)."),
 }
 
 

@@ -66,7 +66,7 @@ def test_every_chart_is_one_that_vega_lite_draws(page):
 def test_tables_hold_the_facts(facts, page):
     tables = tables_of(page)
     heads, rows = tables[f"Means over {facts.queries.counted} queries"]
-    assert heads == ["system", "kind", "ndcg@5", "95 % interval", "ap", "95 % interval"]
+    assert heads == ["system", "kind", "ndcg@5", "95% interval", "ap", "95% interval"]
     by_name = {(one.system, one.measure): one for one in facts.means}
     assert [row[0][0] for row in rows] == ["tuned", "additive", "tight", ODD]
     assert [row[1][0] for row in rows] == ["model", "model", "model", "scores"]
@@ -74,7 +74,7 @@ def test_tables_hold_the_facts(facts, page):
         one = by_name[row[0][0], "ap"]
         assert row[4] == (f"{one.mean:.4f}", one.mean)
         assert row[5] == (f"{one.low:.4f} to {one.high:.4f}", one.low)
-    found = tables[f"ap: difference to tuned over {facts.queries.counted} queries"][1]
+    found = tables[f"ap: difference from tuned over {facts.queries.counted} queries"][1]
     assert [row[1][0] for row in found] == [row.verdict for row in facts.comparisons["ap"].rows]
     assert [row[2][1] for row in found] == [row.difference for row in facts.comparisons["ap"].rows]
     assert [row[0] for row in tables["NDCG@k"][1][0]][1:] == [f"{one.ndcg:.4f}" for one in facts.curve[:5]]

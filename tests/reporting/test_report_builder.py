@@ -95,7 +95,7 @@ def test_documents_that_nobody_judged_have_no_grade_and_lists_may_lack_documents
     assert [(place.grade, place.other_rank) for place in won.other_documents] == [(None, None), (1.0, 1)]
     assert (lost.query, lost.documents) == ("p", ())
     assert facts.profile["grades"] == {"0": 1, "1": 1, "2": 1}
-    with pytest.raises(DataError, match="'other' ranks other queries than 'one'"):
+    with pytest.raises(DataError, match="'other' ranks different queries than 'one'"):
         gather_facts(qrels, {"one": one, "other": other}, ["ap"], missing_topics="skip")
 
 

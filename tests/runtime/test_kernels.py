@@ -278,7 +278,7 @@ def test_kernels_run_where_nothing_can_be_written(read_only_package):
     assert (done.returncode, done.stdout) == (0, "[1. 1.]\n"), done.stderr
     lines = [line for line in done.stderr.splitlines() if "KernelCacheWarning" in line]
     assert len(lines) == 1
-    assert "no folder for compiled kernels: every run compiles them anew; set NUMBA_CACHE_DIR" in lines[0]
+    assert "no folder for compiled kernels: they are compiled in every run; set NUMBA_CACHE_DIR" in lines[0]
 
 
 @posix

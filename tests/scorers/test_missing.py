@@ -195,7 +195,7 @@ def test_the_command_line_trains_and_ranks_with_gaps(tmp_path: Path, monkeypatch
     train = ["train", "rows.parquet", "--preset", "ranksvm", "-C", "10", "--scaling", "none", "-o", "m.safetensors"]
     refused = CliRunner().invoke(app, train)
     assert refused.exit_code == 1
-    assert "has no value; fill it with --missing zero or min, or use --scorer 'linear(missing=mean)'" in refused.stderr
+    assert "has no value; use --scorer 'linear(missing=mean)', or fill it with --missing zero or min" in refused.stderr
     done = CliRunner().invoke(app, [*train, "--scorer", "linear(missing=mean)"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     scores = CliRunner().invoke(app, ["rank", "m.safetensors", "rows.parquet"], catch_exceptions=False).stdout.split()

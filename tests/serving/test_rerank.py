@@ -112,7 +112,7 @@ GOOD = dict(zip(NAMES, [1, 2, 3], strict=True))
         ({"documents": {}}, "documents: it is an object; give a list"),
         ({"documents": None}, "documents: it is null; give a list"),
         ({"documents": [GOOD], "query": ["a"]}, "query: it is a list; give text"),
-        ({"documents": [GOOD], "top_n": 0}, "top_n: 0 is not a number of documents; give a whole number from 1 on"),
+        ({"documents": [GOOD], "top_n": 0}, "top_n: 0 is not a number of documents; give a whole number of at least 1"),
         ({"documents": [GOOD], "top_n": True}, "top_n: True is not a number of documents"),
         ({"documents": [GOOD], "return_documents": 1}, "return_documents: it is a number; give true or false"),
         ({"documents": [GOOD], "top": 3}, "the request: 'top' is unknown; did you mean 'top_n'?"),

@@ -313,7 +313,7 @@ def test_a_loop_without_a_violation_ends_the_search():
         ({"schedule": "query"}, "schedule is 'query'; choose 'constraint', 'loop' or a whole number"),
         ({"schedule": 0}, "schedule is 0; give 'constraint', 'loop' or a number of constraints"),
         ({"sweeps": 0}, "sweeps is 0; at least one is needed, or None to solve the programs"),
-        ({"epsilon": -1.0}, "epsilon is -1.0; give a number from 0 on"),
+        ({"epsilon": -1.0}, "epsilon is -1.0; give a number of at least 0"),
     ],
 )
 def test_unknown_options_of_n_slack_are_refused(options, message):

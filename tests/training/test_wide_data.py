@@ -80,7 +80,7 @@ def test_ctrl_c_ends_a_search_in_other_threads(monkeypatch):
         del futures
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("marginrank.ranker.tuning.ThreadPoolExecutor.map", interrupted)
+    monkeypatch.setattr("marginrank.ranker.grid_search.ThreadPoolExecutor.map", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tune(Ranker("ndcg@10", solver="auto(tol=1e-9)"), X, y, qid=qid, folds=2, n_jobs=1, callback=callback)
     assert len(seen) < 50

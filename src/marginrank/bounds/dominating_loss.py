@@ -126,5 +126,5 @@ def scores_of(queries: Queries, w: FloatArray) -> FloatArray:
 def check_queries(queries: Queries) -> Queries:
     """Refuse query weights: the bounds assume identically distributed queries."""
     if queries.query_weights is not None:
-        raise DataError("the bounds are for queries that count alike; leave out query_weights")
+        raise DataError("the bounds assume equal query weights; leave out query_weights")
     return queries

@@ -1,4 +1,4 @@
-"""How many cutting planes training needs at most."""
+"""Upper bound on the number of cutting planes that training needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlaneBound:
 
     @property
     def gain(self) -> float:
-        """What each plane adds to the lower bound at least: min{C·ε/(2n), ε²/(8R̄²)}."""
+        """Minimum that each plane adds to the lower bound: min{C·ε/(2n), ε²/(8R̄²)}."""
         by_curvature = self.epsilon**2 / (8.0 * self.radius**2) if self.radius > 0 else np.inf
         return min(self.C * self.epsilon / (2.0 * self.n), by_curvature)
 
@@ -87,7 +87,7 @@ def plane_bound(
     (2, 1.0, 1.0, 128.0)
     """
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and its planes do not lie below it; take bound='hinge'")
+        raise ValueError(f"{loss} is not convex, and its planes do not lie below it; use bound='hinge'")
     if not (epsilon > 0 and C > 0):
         raise ValueError(f"C is {C} and epsilon {epsilon}; give numbers above 0")
     _, active = losses_of(check_queries(queries), loss, np.zeros(queries.n_features))

@@ -47,7 +47,7 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
     [10.0]
     """
     raise TypeError(
-        f"no Lipschitz constant is known for {type(loss).__name__} of {len(queries)} queries; take a StructuredLoss, "
+        f"no Lipschitz constant is known for {type(loss).__name__} of {len(queries)} queries; use a StructuredLoss, "
         "SmoothedHinge, PairwiseHinge, PositionHinge, or a sum or maximum of them"
     )
 
@@ -55,16 +55,16 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
 @lipschitz_constants.register
 def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; take bound='hinge'")
+        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; use bound='hinge'")
     if loss.uses_groups(queries.document_groups):
-        raise ValueError(f"no Lipschitz constant is known for {loss} of documents in groups; take groups='ignore'")
+        raise ValueError(f"no Lipschitz constant is known for {loss} of documents in groups; use groups='ignore'")
     return _farthest(loss, queries)
 
 
 @lipschitz_constants.register
 def _smoothed(loss: SmoothedHinge, queries: Queries) -> FloatArray:
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; take another ideal")
+        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; use another ideal")
     return _farthest(loss, queries)
 
 
@@ -109,7 +109,7 @@ def _reversal(profile: FloatArray) -> float:
 @lipschitz_constants.register
 def _pairwise(loss: PairwiseHinge, queries: Queries) -> FloatArray:
     if loss.power != 1:
-        raise ValueError("the squared hinge has no Lipschitz constant; take PairwiseHinge(power=1)")
+        raise ValueError("the squared hinge has no Lipschitz constant; use PairwiseHinge(power=1)")
     heaviest = 1.0 if loss.rank_weights is None else max(loss.rank_weights.values())
     return heaviest * _hinges(loss.normalize, queries)
 

@@ -192,7 +192,7 @@ class BoundTerms:
 
     @property
     def excess(self) -> float:
-        """How much larger than the empirical risk the risk may be; inf beyond the range of floats."""
+        """The largest possible excess of the risk over the empirical risk; inf beyond the range of floats."""
         return self.complexity + self.confidence
 
     @property

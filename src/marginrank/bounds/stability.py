@@ -36,7 +36,7 @@ class StabilityBound(BoundTerms):
 
     @property
     def excess(self) -> float:
-        """How much larger than the empirical risk the risk may be."""
+        """The largest possible excess of the risk over the empirical risk."""
         return self.complexity + self.confidence + self.approximation
 
 
@@ -86,7 +86,7 @@ def stability_bound(
     (0.75, 0.25, 2.25, 3.25)
     """
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and then training is not stable; take bound='hinge'")
+        raise ValueError(f"{loss} is not convex, and then training is not stable; use bound='hinge'")
     if not gap >= 0:
         raise ValueError(f"gap is {gap}; give how far the objective may be from its minimum, 0 for exact")
     xi, active = losses_of(check_queries(queries), loss, w)

@@ -69,7 +69,7 @@ _FIRST: Final = (
 #: Modules that log what users are told: the columns that are read and, at a terminal, that kernels are compiled.
 _COLUMNS: Final = "marginrank.data.column_roles"
 _KERNELS: Final = "marginrank.runtime.kernels"
-_EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
+_EXIT_CODES: Final = "Exit codes: 0 success, 1 bad input, 2 bad usage, 130 interrupted."
 
 
 #: What the help calls the values of options, by how typer shows their types; of choices it shows the values.
@@ -135,13 +135,13 @@ class _Command(_PlainHelp, TyperCommand):
 
 def _options_by_parameter(context: Any) -> dict[str, OptionName]:
     """Return the options of a command by parameter and, if it does not train, those of commands that do."""
-    own = _option_names(context.command)
-    if "preset" in own:
-        return own
+    option_names = _option_names(context.command)
+    if "preset" in option_names:
+        return option_names
     trained_by: dict[str, OptionName] = {}
     for name in ("recommend", "fuse", "train"):
         trained_by |= _option_names(context.find_root().command.commands[name], name)
-    return trained_by | own
+    return trained_by | option_names
 
 
 def _option_names(command: Any, name: str | None = None) -> dict[str, OptionName]:
@@ -242,11 +242,11 @@ def _show_help_without_a_command(context: typer.Context) -> None:
 
 def _find(package: ModuleType) -> dict[str, ModuleType]:
     """Return the modules of a folder of commands by name, in the order of the help."""
-    found = {}
+    modules = {}
     for entry in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{entry.name}")
-        found[entry.name.rstrip("_").replace("_", "-")] = module
-    return {name: found[name] for name in sorted(found, key=lambda name: ([*_FIRST, name].index(name), name))}
+        modules[entry.name.rstrip("_").replace("_", "-")] = module
+    return {name: modules[name] for name in sorted(modules, key=lambda name: ([*_FIRST, name].index(name), name))}
 
 
 def _add(group: typer.Typer, name: str, module: ModuleType) -> Iterator[str]:
@@ -278,7 +278,7 @@ COMMANDS: Final = tuple(words for name, module in _find(commands).items() for wo
 
 
 def _end_if_interrupted(unraisable: Any) -> None:
-    """End where Python would print a traceback and go on: Ctrl-C in a callback, as imports have many."""
+    """Exit where Python would print a traceback and continue: Ctrl-C in a callback, as imports have many."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         os._exit(INTERRUPTED)
     sys.__unraisablehook__(unraisable)

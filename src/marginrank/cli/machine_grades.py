@@ -25,7 +25,7 @@ MachineGrades: TypeAlias = Annotated[
     typer.Option(
         "--machine-grades",
         metavar="FILE",
-        help="Grades of a machine for the queries of JUDGED and more: results for all of them, without its bias.",
+        help="Machine grades for the queries of JUDGED and others; results cover all of them, corrected for bias.",
         show_default=False,
     ),
 ]
@@ -46,14 +46,14 @@ def powered_results(
     check_inputs([machine])
     from marginrank.judging import powered_compare, powered_evaluate  # noqa: PLC0415
 
-    found = evaluate_systems(machine, systems, judging, reading, None).results
+    machine_results = evaluate_systems(machine, systems, judging, reading, None).results
     pairs: list[tuple[str, str, Callable[[], PoweredMean]]] = []
     for name in people:
         for measure in judging.spellings:
             if baseline is None:
-                pairs.append((name, measure, _later(powered_evaluate, people[name], found[name], measure)))
+                pairs.append((name, measure, _later(powered_evaluate, people[name], machine_results[name], measure)))
             elif name != baseline:
-                graded = (people[name], people[baseline]), (found[name], found[baseline])
+                graded = (people[name], people[baseline]), (machine_results[name], machine_results[baseline])
                 pairs.append((name, measure, _later(powered_compare, *graded, measure)))
     return _shown(pairs, "mean" if baseline is None else f"minus {baseline}")
 

@@ -26,7 +26,7 @@ _UNSHOWN: Final = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 @dataclass(frozen=True)
 class Output:
-    """How to print; every command has these options."""
+    """Options of output, which every command has."""
 
     panel: ClassVar = "Output"
 
@@ -65,7 +65,7 @@ Force: TypeAlias = Annotated[
 Details: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--details", help="Print bound, solver, objective, slack, norm and passes too.", rich_help_panel="Output"
+        "--details", help="Also print bound, solver, objective, slack, norm and passes.", rich_help_panel="Output"
     ),
 ]
 
@@ -85,7 +85,9 @@ def standard_input() -> Path:
     if not path.exists():
         raise UsageError("-: there is no standard input here; give a file")
     if sys.stdin is not None and sys.stdin.isatty():
-        raise UsageError("-: standard input is the terminal; send a file to it, as in marginrank rank MODEL - < FILE")
+        raise UsageError(
+            "-: standard input is the terminal; redirect a file to it, as in marginrank rank MODEL - < FILE"
+        )
     return path
 
 

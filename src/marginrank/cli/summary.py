@@ -91,7 +91,7 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     gap = "no certificate" + (" (tight bound)" if method.bound == "tight" else "")
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
-        gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
+        gap = f"gap {solution.gap:.2g} ({share:.2g}%)"
     from marginrank.reporting.explanation import takes_C  # noqa: PLC0415
 
     work = f"{count(solution.n_iter, 'iteration')}, {count(round(solution.passes), 'pass', 'passes')}"
@@ -109,18 +109,18 @@ def _health(health: Health) -> str:
     collapsed = "; the hinge is minimal at w = 0" if health.collapsed else ""
     return (
         f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at w = 0, "
-        f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}"
+        f"objective {100 * health.objective_ratio:.1f}% of that at 0, ‖w‖ {health.norm:.4g}{collapsed}"
     )
 
 
 def health_lines(health: Health, measure: str) -> list[str]:
-    """Say how well the training queries are fitted, and what that means."""
+    """Describe the fit to the training queries, and what it means."""
     before = health.slack_at_zero
     learned = 100 * (1 - health.average_slack / before) if before else 0.0
     return [
         f"health: {_health(health)}",
-        f"  slack is what is minimised instead of 1 - {measure}; training lowered it by {learned:.0f} %",
-        "  (near 0 %: nothing was learned; 100 %: every training query is ranked perfectly)",
+        f"  slack is what is minimized instead of 1 - {measure}; training lowered it by {learned:.0f}%",
+        "  (near 0%: nothing was learned; 100%: every training query is ranked perfectly)",
     ]
 
 
@@ -129,10 +129,10 @@ def unjudged_line(unjudged: Mapping[str, Unjudged], rule: str = "irrelevant") ->
 
     >>> from marginrank.evaluation.evaluation import Unjudged
     >>> unjudged_line({"bm25": Unjudged(10, 3, 24), "dense": Unjudged(10, 0, 24)})
-    '\nunjudged, and counted as not relevant: 12.5 % of the first 10 documents of bm25'
+    '\nunjudged, and counted as not relevant: 12.5% of the first 10 documents of bm25'
     """
     named = [
-        f"{100 * one.share:.1f} % of the first {one.k} documents of {printable(name)}"
+        f"{100 * one.share:.1f}% of the first {one.k} documents of {printable(name)}"
         for name, one in unjudged.items()
         if one.documents
     ]
@@ -209,7 +209,7 @@ def readable(documented: object, width: int | None = None) -> str:
 
 
 def _wrapped(block: str, width: int) -> str:
-    """Join the lines of each paragraph or item, and break them anew."""
+    """Join the lines of each paragraph or item, and rewrap them."""
     items: list[str] = []
     for line in textwrap.dedent(re.sub(r"\A\w+:\n", "", block)).splitlines():
         if not items or (_ITEM.match(line) and not line.startswith(" ")):

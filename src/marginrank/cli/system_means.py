@@ -38,8 +38,8 @@ def intervals_of(parts: Parts, measures: Sequence[str]) -> list[Intervals]:
 def _intervals(results: Mapping[str, Evaluation], measures: Sequence[str]) -> Intervals:
     from marginrank.evaluation.comparison import summarize  # noqa: PLC0415
 
-    found = summarize(results, measures).intervals
-    return {name: {measure: found[name, measure] for measure in measures} for name in results}
+    intervals = summarize(results, measures).intervals
+    return {name: {measure: intervals[name, measure] for measure in measures} for name in results}
 
 
 def _means_within(parts: Parts, intervals: Sequence[Intervals]) -> str:

@@ -72,7 +72,7 @@ def _gains(measure: str, documents: Queries, system: System) -> FloatArray:
         raise ParameterError(
             Parameter("measure"),
             f" is {measure!r}; inverse weighting is unbiased for sums over relevant documents: dcg, dcg@k or rank. "
-            "NDCG, AP and RR are no such sums: they need grades",
+            "NDCG, AP and RR are not such sums: they need grades",
         )
     scores = score_documents(documents, system)
     if not isinstance(scores, np.ndarray) or scores.shape != (documents.n_documents,):
@@ -116,8 +116,8 @@ def compare_clicks(
         name: evaluate_clicks(log, system, measure, propensities=propensities, estimator=estimator)
         for name, system in systems.items()
     }
-    found = compare(results, baseline=baseline)
-    return found if measure != "rank" else replace(found, rows=tuple(map(_less_is_better, found.rows)))
+    comparison = compare(results, baseline=baseline)
+    return comparison if measure != "rank" else replace(comparison, rows=tuple(map(_less_is_better, comparison.rows)))
 
 
 class RankComparison(PairedComparison):
@@ -125,7 +125,7 @@ class RankComparison(PairedComparison):
 
     @property
     def verdict(self) -> Literal["better", "worse", "no significant difference"]:
-        """What the randomization test says of ``system``."""
+        """The conclusion of the randomization test about ``system``."""
         return PairedComparison(**{**vars(self), "difference": -self.difference}).verdict
 
 

@@ -96,7 +96,7 @@ def read_clicks(
     if path is not None and not path.exists():
         raise FileNotFoundError(f"{path}: {no_such_file(path)}")
     if aggregate and features is not None:
-        raise DataError("features are not read while rows are added up; join them with with_features")
+        raise DataError("features cannot be read while aggregating; join them with with_features")
     try:
         builder = _Builder(given, list(features or ()), missing, positions_from, merge, aggregate)
         for block in _blocks(source, path, given):
@@ -117,7 +117,7 @@ def write_clicks(path: str | Path, log: ClickLog) -> None:
     from pyarrow import csv, parquet  # noqa: PLC0415
 
     if not log.is_of_events:
-        raise DataError("the log was added up, and events are written; write it before that")
+        raise DataError("an aggregated log has no events to write; write it before aggregating")
     columns: dict[str, Any] = {
         "query": as_text(log.documents.query_ids)[log.query],
         "document": log.document_ids,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickLog:
-    """What was shown and clicked: a row per shown document, or per (query, document, position, system) with counts.
+    """Shown documents and clicks: a row per shown document, or per (query, document, position, system) with counts.
 
     Build one with `ClickLog.from_arrays`, `read_clicks`, `read_ubi` or `simulate_clicks`. Estimates use ``shown`` and
     ``clicks`` only, so that a log and its `aggregated` form give the same numbers.

@@ -84,7 +84,7 @@ def _balanced(a: Sequence[Hashable], b: Sequence[Hashable], size: int, rng: np.r
 
 @dataclass(frozen=True)
 class Preference:
-    """What interleaved impressions say of two rankers.
+    """Preference between two rankers by interleaved impressions.
 
     Args:
         names: The rankers.
@@ -160,13 +160,13 @@ def compare_interleaved(
         confidence: Confidence level of the interval.
     """
     if log.impression is None:
-        raise DataError("interleaving is judged by impression, and the log has no impressions; give ", _IMPRESSION)
+        raise DataError("interleaving is evaluated by impression, and the log has no impressions; give ", _IMPRESSION)
     if not log.clicks.any():
         raise DataError("the log has no clicks; no ranker can be preferred")
     names, credit = _teams(log) if rankings is None else (("a", "b"), _balanced_credit(log, rankings))
     first, second = int(np.sum(credit > 0)), int(np.sum(credit < 0))
     if first + second == 0:
-        raise DataError("both rankers have as many clicks in every impression; log more of them")
+        raise DataError("both rankers have the same number of clicks in every impression; log more impressions")
     test = scipy.stats.binomtest(first, first + second)
     ends = test.proportion_ci(confidence, method="wilson")
     interval = (float(ends.low), float(ends.high))

@@ -113,7 +113,7 @@ class Propensities:
         """Return the propensity of each row of a log, after clipping; refuse trust bias, which is not one number."""
         if self.trust is not None:
             raise DataError(
-                "a correction of trust bias is no propensity of rows; give it where the log is used, as in "
+                "a correction of trust bias is not a propensity of rows; give it where the log is used, as in "
                 "log.to_queries(propensities)"
             )
         self._check_depth(log)

@@ -95,7 +95,7 @@ def estimate_propensities(
 def log_interval(values: FloatArray, draws: FloatArray, n: int, confidence: float) -> tuple[FloatArray, FloatArray]:
     """Return the intervals of propensities relative to the first, which has none.
 
-    Percentiles of 200 samples covered the truth in 90 to 92 % of the logs of ``benchmarks/propensities.py``: they are
+    Percentiles of 200 samples covered the truth in 90 to 92% of the logs of ``benchmarks/propensities.py``: they are
     too short by the factor √((n − 1)/n), by t against z, and because the order statistics of few samples vary.
     """
     if n < 2:  # nothing to compare a query with
@@ -135,7 +135,7 @@ def _check_systems(log: ClickLog) -> None:
 
 
 class _Rule(NamedTuple):
-    """How sums over queries give propensities, and the summands, a row per query or group of queries."""
+    """Estimator of propensities from sums over queries, and the summands, a row per query or group of queries."""
 
     fit: Callable[[FloatArray], FloatArray]
     by_query: FloatArray

@@ -243,7 +243,7 @@ def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any], text: 
     chosen = choose_columns(columns, **named, text=text)
     both = sorted(set(chosen.ids) & set(chosen.numbers))
     if both:
-        raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
+        raise DataError(f"column {both[0]!r} is requested both as an id and as numbers; choose one")
     return chosen
 
 

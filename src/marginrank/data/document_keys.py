@@ -18,7 +18,7 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 
 
 def mix(numbers: KeyArray) -> KeyArray:
-    """Mix the bits of 64-bit numbers, so that close ones end up far apart: the finaliser of SplitMix64.
+    """Mix the bits of 64-bit numbers, so that close ones end up far apart: the finalizer of SplitMix64.
 
     Steele, Lea and Flood, Fast splittable pseudorandom number generators (OOPSLA 2014). It is one to one.
 

@@ -158,7 +158,7 @@ _MOST_GRADES: Final = 1000
 
 @dataclass(frozen=True, eq=False)
 class PartitionSummary:
-    """What is known of a partition without its documents."""
+    """Summary of a partition without its documents."""
 
     queries: int
     documents: int
@@ -244,7 +244,7 @@ class PartitionedQueries:
 
     @cached_property
     def facts(self) -> list[PartitionSummary]:
-        """What is known of each partition."""
+        """The summary of each partition."""
         facts = self.partitions.map(PartitionSummary.of, self.partitions.threads(None))
         _check_alike(facts, self._names)
         _check_whole(facts, self)
@@ -281,7 +281,7 @@ class PartitionedQueries:
 
     @property
     def feature_labels(self) -> tuple[str, ...]:
-        """What features are called: their names or, without names, their numbers in the source."""
+        """The labels of features: their names or, without names, their numbers in the source."""
         return feature_labels(self.feature_names, self.n_features, self.first_feature)
 
     @property
@@ -301,7 +301,7 @@ class PartitionedQueries:
 
     @property
     def grades(self) -> dict[float, int]:
-        """How many documents have each grade, by grade."""
+        """The number of documents with each grade, by grade."""
         if not self.has_grades:
             raise DataError(NOT_JUDGED)
         counts: Counter[float] = Counter()
@@ -327,7 +327,7 @@ class PartitionedQueries:
 
     @property
     def missing(self) -> IntArray:
-        """How many values of each feature are missing."""
+        """The number of missing values of each feature."""
         return np.asarray(np.sum([part.missing for part in self.facts], axis=0))
 
     @cached_property
@@ -410,13 +410,13 @@ def _check_alike(facts: Sequence[PartitionSummary], names: Sequence[str]) -> Non
                 Parameter("n_features", ...),
             )
         if part.feature_names != first.feature_names:
-            raise DataError(f"{name} has other feature names than {names[0]}; rename or reorder its columns")
+            raise DataError(f"{name} has different feature names than {names[0]}; rename or reorder its columns")
         if part.judged != first.judged:
             raise DataError(f"one of {name} and {names[0]} has no grades; give grades to all or to none")
         if part.weighted != first.weighted:
             raise DataError(f"one of {name} and {names[0]} has no document weights; give them to all or to none")
         if part.dtype != first.dtype or part.sparse != first.sparse:
-            raise DataError(f"{name} has features of another type than {names[0]}; read all with the same dtype")
+            raise DataError(f"{name} has features of a different type than {names[0]}; read all with the same dtype")
 
 
 def _check_whole(facts: Sequence[PartitionSummary], queries: PartitionedQueries) -> None:

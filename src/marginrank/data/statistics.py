@@ -26,7 +26,7 @@ _MOST_GRADES: Final = 1000
 
 @dataclass(frozen=True, eq=False)
 class FeatureStatistics:
-    """What the features of all documents have in common.
+    """Statistics of the features over all documents.
 
     Args:
         least: The least value of each feature, NaN if it has none.
@@ -112,7 +112,7 @@ def queries_of_one_grade(queries: Queries) -> int:
 
 
 class _ThreadStatistics:
-    """What one thread has seen of the columns."""
+    """Statistics of the columns in the chunk of one thread."""
 
     def __init__(self, width: int, bits: np.dtype[Any]) -> None:
         self.least, self.greatest = np.full(width, np.nan), np.full(width, np.nan)

@@ -41,7 +41,7 @@ def _singular(word: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often each word occurs in each document and query; words of no document are left out."""
+    """Term counts of documents and queries; words of no document are left out."""
 
     documents: sp.csr_array
     queries: sp.csr_array

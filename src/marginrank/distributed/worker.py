@@ -35,7 +35,7 @@ class PartitionMissingError(Exception):
 
 
 class Derivation(NamedTuple):
-    """How a partition is made from another one."""
+    """Transformation of one partition into another."""
 
     token: str
     work: Callable[..., Any]
@@ -223,7 +223,9 @@ class FileSource:
         if n_chunks == 1:
             return queries
         if queries.order is not None:
-            raise DataError("the rows of its queries are mixed, so it is one partition; use per_file=1", path=self.path)
+            raise DataError(
+                "the rows of its queries are interleaved, so it is one partition; use per_file=1", path=self.path
+            )
         bounds = chunk_bounds(queries.offsets, n_chunks)
         if len(bounds) <= n_chunks:
             raise DataError(

@@ -63,7 +63,7 @@ class PairedComparison:
 
     @property
     def verdict(self) -> Literal["better", "worse", "no significant difference"]:
-        """What the randomization test says of ``system``, after Holm's adjustment, at a level of 5 %."""
+        """The conclusion of the randomization test about ``system``, after Holm's adjustment, at a level of 5%."""
         if self.holm_randomization >= _MARKED_BELOW:
             return "no significant difference"
         return "better" if self.difference > 0 else "worse"
@@ -269,7 +269,7 @@ def _in_segments(
 
 
 class Summary(NamedTuple):
-    """What `summarize` returns."""
+    """Result of `summarize`."""
 
     #: By system and measure, the interval of the mean that `mean_interval` returns.
     intervals: dict[tuple[str, str], tuple[float, float]]
@@ -322,7 +322,7 @@ def summarize(
 
 @dataclass(frozen=True)
 class _Resampling:
-    """How differences are tested; the fields are arguments of `compare`."""
+    """Settings of paired tests; the fields are arguments of `compare`."""
 
     confidence: float
     resamples: int
@@ -454,8 +454,8 @@ def _bounds(
     given = {name: system for name, system in systems.items() if not isinstance(system, Evaluation)}
     if not is_additive(parsed) or rules.ties == "worst" or len(given) < len(systems):
         return None
-    found = grade_bounds(judged, given, parsed, policy=policy, baseline=baseline)
-    return found if found.n_unjudged else None
+    bounds = grade_bounds(judged, given, parsed, policy=policy, baseline=baseline)
+    return bounds if bounds.n_unjudged else None
 
 
 def _only_measure(evaluation: Evaluation) -> str:
@@ -477,7 +477,7 @@ def _from_evaluations(
             policies = evaluation.policy, reference.policy
             raise DataError(f"{name!r} was evaluated under policy {policies[0]}, {first!r} under {policies[1]}")
         if not np.array_equal(evaluation.query_ids, reference.query_ids):
-            raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
+            raise DataError(f"{name!r} was evaluated on different queries than {first!r}")
     measure = _only_measure(reference) if measure is None else measure
     values = {name: evaluation[measure] for name, evaluation in evaluations.items()}
     given = [evaluation.segments for evaluation in evaluations.values() if evaluation.segments is not None]

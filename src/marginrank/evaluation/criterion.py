@@ -19,7 +19,7 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a ranker is judged by.
+    """Criterion that rankers are selected by.
 
     >>> criterion = Criterion.parse("rr + 0.5*p@1")
     >>> from marginrank import Queries

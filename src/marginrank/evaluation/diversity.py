@@ -71,7 +71,7 @@ class Diversify:
         if not 0 < self.limit < np.inf:
             raise ValueError(f"limit is {self.limit!r}; give a positive number")
         if not self.most_variables >= 0:
-            raise ValueError(f"most_variables is {self.most_variables!r}; give a number from 0 up")
+            raise ValueError(f"most_variables is {self.most_variables!r}; give a number of at least 0")
 
     def order(self, scores: npt.ArrayLike, topics: npt.ArrayLike, k: int | None = None) -> DiverseRanking:
         """Rank the documents of one query.
@@ -180,6 +180,6 @@ def check_topics(scores: npt.ArrayLike, topics: npt.ArrayLike) -> tuple[FloatArr
     if bad.any():
         row, column = (int(at) for at in np.argwhere(bad)[0])
         raise DataError(
-            f"document {row} has the weight {weights[row, column]} in topic {column}; give finite numbers from 0 up"
+            f"document {row} has the weight {weights[row, column]} in topic {column}; give finite numbers of at least 0"
         )
     return values, weights

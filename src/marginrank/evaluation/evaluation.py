@@ -457,7 +457,7 @@ def check_scores(judged: Queries, scores: FloatArray) -> FloatArray:
         at = int(np.argmax(bad))
         query = judged.query_ids[judged.query_of_row[at]]
         raise DataError(
-            f"score {at} ({query_named(query)}) is NaN; every document needs a score, -inf if it is to be last"
+            f"score {at} ({query_named(query)}) is NaN; every document needs a score; use -inf to rank it last"
         )
     return np.ascontiguousarray(scores)
 

@@ -28,7 +28,7 @@ DEFAULT_MEASURE: Final = "dcg@10"
 
 
 class MeanBounds(NamedTuple):
-    """What the mean of a system is if unjudged documents are irrelevant, and what it could be."""
+    """Mean of a system if unjudged documents are irrelevant, and its lowest and highest possible values."""
 
     system: str
     mean: float
@@ -37,7 +37,7 @@ class MeanBounds(NamedTuple):
 
 
 class DifferenceBounds(NamedTuple):
-    """What the mean of ``system`` minus that of ``other`` is if unjudged documents are irrelevant, and could be."""
+    """Mean of ``system`` minus that of ``other`` if unjudged documents are irrelevant, and its possible range."""
 
     system: str
     other: str

@@ -36,7 +36,7 @@ class Interactions:
 
     def __post_init__(self) -> None:
         if not self.most_lists >= 0:
-            raise ValueError(f"most_lists is {self.most_lists!r}; give a number from 0 up")
+            raise ValueError(f"most_lists is {self.most_lists!r}; give a number of at least 0")
 
     def order(self, scores: npt.ArrayLike, interactions: npt.ArrayLike, k: int | None = None) -> DiverseRanking:
         """Rank the documents of one query.

@@ -102,7 +102,7 @@ def as_judged(judged: Judged, qid: npt.ArrayLike | None = None, group: npt.Array
     """Make judgements of a dict of dicts, and queries of grades; return queries and judgements as they are."""
     if isinstance(judged, Queries | Qrels | Mapping):
         if qid is not None or group is not None:
-            raise TypeError("judged documents know their queries; leave out qid and group")
+            raise TypeError("judged documents include their queries; leave out qid and group")
         return Qrels.from_dict(judged) if isinstance(judged, Mapping) else judged
     if qid is None and group is None:
         raise TypeError(
@@ -191,7 +191,7 @@ def default_baseline(systems: Mapping[str, object]) -> str:
 
 
 def training_note(names: Sequence[str]) -> str:
-    """Say that systems are evaluated on their training queries.
+    """Return the note that systems are evaluated on their training queries.
 
     >>> training_note(["learned"])
     'these are the queries that learned was trained on; its values say nothing about new queries'

@@ -41,9 +41,9 @@ class Cover:
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < np.inf:
-            raise ValueError(f"strength is {self.strength!r}; give a number from 0 up")
+            raise ValueError(f"strength is {self.strength!r}; give a number of at least 0")
         if not self.most_documents >= 0:
-            raise ValueError(f"most_documents is {self.most_documents!r}; give a number from 0 up")
+            raise ValueError(f"most_documents is {self.most_documents!r}; give a number of at least 0")
 
     def order(self, scores: npt.ArrayLike, topics: npt.ArrayLike, k: int | None = None) -> DiverseRanking:
         """Rank the documents of one query.

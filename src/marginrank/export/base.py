@@ -177,7 +177,7 @@ def check_names(names: Iterable[str]) -> None:
         try:
             name.encode()
         except UnicodeEncodeError:
-            problem = f"{feature_named(name)} has a lone surrogate in its name, which is no text"
+            problem = f"{feature_named(name)} has a lone surrogate in its name, which is not text"
             raise DataError(f"{problem}; rename it, and train again") from None
 
 

@@ -109,7 +109,7 @@ class Check:
             types = {name: _type_of(column) for name, column in columns}
             return cls(tuple(content["features"]), X, tuple(group), scores, types)
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no check file ({error}); export the model again", path=path) from None
+            raise DataError(f"this is not a check file ({error}); export the model again", path=path) from None
 
 
 def _type_of(column: Sequence[Any]) -> type:

@@ -15,7 +15,7 @@ from marginrank.scorers.terms import AdaptiveTerm, CurvesTerm, LinearTerm, Trees
 
 
 class Syntax(ABC):
-    """How a language writes numbers, choices and missing values."""
+    """Syntax of a language: numbers, choices and missing values."""
 
     @abstractmethod
     def number(self, value: float) -> str:

@@ -161,7 +161,7 @@ def objective(
         raise TypeError(f"loss is {loss!r}; give a Loss such as StructuredLoss('ap')")
     check_curvature(loss, curvature)
     if queries is not None and qid is not None:
-        raise TypeError("queries know their rows; leave out qid")
+        raise TypeError("a Queries includes the query of each row; leave out qid")
     sizes = None if qid is None else _adjacent_sizes(qid)
     return Objective(loss, queries, sizes, curvature, n_jobs)
 

@@ -60,7 +60,8 @@ def collect(
 class FusionReranker(Reranker):
     """A reranker of hybrid searches: ``table.search(query_type="hybrid")...rerank(FusionReranker(fusion))``.
 
-    The limit of the search is the number of documents that each retriever returns, as ``k`` was for `collect`.
+    The limit of the search is the number of documents that each retriever returns, as ``k`` was for `collect`. With
+    ``normalize="rank"``, LanceDB passes ranks, and scores are not those of the fusion.
 
     Args:
         fusion: Trained on what `collect` returned, with features that LanceDB's scaling of scores does not change:

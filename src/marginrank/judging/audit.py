@@ -17,7 +17,7 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class Audited(NamedTuple):
-    """How a machine grades some documents."""
+    """Agreement of a machine with people on some documents."""
 
     name: str
     #: Mean of the machine's grade minus that of people.
@@ -139,15 +139,15 @@ def audit(
     def of(name: str, among: BoolArray) -> Audited:
         return _audited(name, given[among], reference[among], query[among], confidence)
 
-    found = agreement(
+    pair_agreement = agreement(
         judgements, distance=distance, confidence=confidence, resamples=resamples, random_state=random_state
     ).kappa
     of_segment = _segments(judgements.query_ids[both], segments)
     return Audit(
         machine,
         people,
-        {pair[pair[0] == machine]: one for pair, one in found.items() if machine in pair},
-        {pair: one for pair, one in found.items() if machine not in pair},
+        {pair[pair[0] == machine]: one for pair, one in pair_agreement.items() if machine in pair},
+        {pair: one for pair, one in pair_agreement.items() if machine not in pair},
         of("all", np.ones(len(given), dtype=np.bool_)),
         tuple(of(f"{level:g}", nearest == level) for level in np.unique(nearest)),
         tuple(of(str(name), of_segment == name) for name in np.unique(of_segment)),

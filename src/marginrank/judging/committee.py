@@ -1,4 +1,4 @@
-"""What to judge next for training: the documents that rankers trained on samples of the queries disagree about."""
+"""Choice of documents to judge for training: those that rankers trained on samples of the queries disagree about."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ class _Source:
             if found is None:
                 missing.append(document)
                 continue
-            own = (query, document) in rows
-            documents.append(self.shown(found if own else self._without_query(found), query, described))
+            has_row = (query, document) in rows
+            documents.append(self.shown(found if has_row else self._without_query(found), query, described))
         if missing:
             n_pairs = count(len(missing) + len(documents), "document")
             named = listed(sorted(set(missing)), most=5)

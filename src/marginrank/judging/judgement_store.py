@@ -40,7 +40,7 @@ CREATE INDEX decisions_of_rater ON decisions (rater, undone, document, id);
 
 
 class Decision(NamedTuple):
-    """What a rater decided on a document: a grade, or none if it was skipped."""
+    """Decision of a rater on a document: a grade, or none if it was skipped."""
 
     id: int
     document: int
@@ -67,7 +67,9 @@ class JudgementStore:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise DataError(f"this is no database of judgements ({error}); give another name", path=self.path) from None
+            raise DataError(
+                f"this is not a database of judgements ({error}); give another name", path=self.path
+            ) from None
         except BaseException:
             self._connection.close()
             raise
@@ -140,13 +142,13 @@ class JudgementStore:
 
     def add_documents(self, pairs: Iterable[tuple[str, str]]) -> list[int]:
         """Add pairs of query and document that are new, and return the numbers of all."""
-        wanted = list(pairs)
+        requested = list(pairs)
         with self._transaction():
             self._connection.executemany(
-                "INSERT OR IGNORE INTO documents (query_id, document_id) VALUES (?, ?)", wanted
+                "INSERT OR IGNORE INTO documents (query_id, document_id) VALUES (?, ?)", requested
             )
         known = {(query, document): number for number, query, document in self._rows("SELECT * FROM documents")}
-        return [known[pair] for pair in wanted]
+        return [known[pair] for pair in requested]
 
     def decide(self, request: str, document: int, rater: str, grade: float | None, note: str = "") -> None:
         """Store a decision; the same request is stored once, however often it is sent.

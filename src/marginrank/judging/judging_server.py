@@ -60,11 +60,11 @@ class JudgingServer(ThreadingHTTPServer):
         self.session = session
         self.token = session.store.token()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        wanted = int(session.store.setting("port", "0")) if port is None else port
+        preferred = int(session.store.setting("port", "0")) if port is None else port
         try:
-            super().__init__((_HOST, wanted), _Handler)
+            super().__init__((_HOST, preferred), _Handler)
         except OSError as error:
-            raise _in_the_way(error, wanted) from None
+            raise _in_the_way(error, preferred) from None
         self.session.store.set("port", str(self.server_port))
 
     @property
@@ -74,7 +74,7 @@ class JudgingServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What the Host header may be: another is that of a page which pretends to be here."""
+        """The allowed Host headers: any other is that of a page which pretends to be this server."""
         return (f"{_HOST}:{self.server_port}", f"localhost:{self.server_port}")
 
     def serve(self, ready: Callable[[str], object] | None = None) -> None:
@@ -100,7 +100,7 @@ class JudgingServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that break."""
+        """Log nothing about broken connections."""
 
 
 def _in_the_way(error: OSError, port: int) -> DataError:
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refusal(HTTPStatus.FORBIDDEN, "this request comes from another page")
         token, slash, path = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            raise _Refusal(HTTPStatus.FORBIDDEN, "wrong address; take the one that marginrank judge printed")
+            raise _Refusal(HTTPStatus.FORBIDDEN, "wrong address; use the one that marginrank judge printed")
         return path
 
     def _get(self, path: str) -> tuple[bytes, str]:
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             values = parse_qs(self.path.partition("?")[2])
             until = values.get("skipped_until", [None])[0]
             if until is not None and not (until.isdecimal() and len(until) < 19):
-                raise _Refusal(HTTPStatus.BAD_REQUEST, "skipped_until is no number")
+                raise _Refusal(HTTPStatus.BAD_REQUEST, "skipped_until is not a number")
             rater = values.get("rater", [""])[0]
             return _as_json(self.server.session.state(rater, skipped_until=None if until is None else int(until)))
         raise _Refusal(HTTPStatus.NOT_FOUND, "there is nothing here")
@@ -230,7 +230,7 @@ class _Message:
     def text(self, name: str) -> str:
         value = self._value.get(name, "")
         if not isinstance(value, str):
-            raise RefusedAnswer(f"{name} is no text")
+            raise RefusedAnswer(f"{name} is not text")
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -240,7 +240,7 @@ class _Message:
     def number(self, name: str) -> int:
         value = self._value.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
-            raise RefusedAnswer(f"{name} is no whole number")
+            raise RefusedAnswer(f"{name} is not a whole number")
         return value
 
     def optional(self, name: str) -> int | None:

@@ -135,8 +135,8 @@ class JudgingSession:
 
     def _decisions(self, rater: str) -> dict[int, Decision]:
         """Return the decisions of a rater by row, without those on documents that are no longer here."""
-        found = self.store.decisions(rater)
-        return {self._row[number]: one for number, one in found.items() if number in self._row}
+        decisions = self.store.decisions(rater)
+        return {self._row[number]: one for number, one in decisions.items() if number in self._row}
 
     def _known(self, number: int) -> int:
         if number not in self._row:

@@ -1,4 +1,4 @@
-"""What to judge next: the unjudged documents that decide which system is better, and when to stop."""
+"""Choice of documents to judge next: the unjudged documents that decide which system is better, and when to stop."""
 
 from __future__ import annotations
 
@@ -147,11 +147,11 @@ class NextJudgements:
         return "\n\n".join(parts)
 
     def advice(self) -> str:
-        """Say whether to go on judging."""
+        """Return whether to continue judging."""
         if self.final:
             return "stop: no grades of the unjudged documents can change a verdict"
         if self.decided:
-            return f"stop: every verdict is decided with a confidence of {100 * self.confidence:g} %"
+            return f"stop: every verdict is decided with a confidence of {100 * self.confidence:g}%"
         return f"judge on: {count(len(self.documents), 'document')} that matter most"
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,9 +175,9 @@ def _percent(probability: float) -> str:
     """Write a probability, never as certainty.
 
     >>> _percent(0.9512), _percent(0.99999)
-    ('95.1 %', '> 99.9 %')
+    ('95.1%', '> 99.9%')
     """
-    return "> 99.9 %" if probability > 0.999 else f"{100 * probability:.1f} %"
+    return "> 99.9%" if probability > 0.999 else f"{100 * probability:.1f}%"
 
 
 def write_documents(path: str | Path, documents: Sequence[NextDocument]) -> None:
@@ -229,7 +229,7 @@ def judge_next(
     if not isinstance(budget, int) or budget < 1:
         raise ParameterError(Parameter("budget"), f" is {budget}; choose a whole number of documents, at least one")
     if len(systems) < 2:
-        raise DataError("which system is better takes two of them; give another one")
+        raise DataError("a comparison needs two systems; give another one")
     chosen = additive_measure(measure)
     pool = judging_pool(judged, systems, chosen, grades)
     expected = expected_gains(pool.ranks, pool.query, pool.gains, pool.judged, pool.range[1])
@@ -388,8 +388,8 @@ def _look_up(qrels: Qrels, query_ids: AnyArray, document_ids: AnyArray) -> Float
     topics = np.repeat(as_text(qrels.topics), np.diff(qrels.offsets)).tolist()
     pairs = zip(topics, as_text(qrels.document_ids).tolist(), strict=True)
     grade_of = dict(zip(pairs, qrels.grades.tolist(), strict=True))
-    wanted = zip(query_ids.tolist(), document_ids.tolist(), strict=True)
-    return np.array([grade_of.get(pair, np.nan) for pair in wanted], dtype=np.float64)
+    requested = zip(query_ids.tolist(), document_ids.tolist(), strict=True)
+    return np.array([grade_of.get(pair, np.nan) for pair in requested], dtype=np.float64)
 
 
 def _possible_grades(known: FloatArray, grades: Sequence[float] | None) -> FloatArray:
@@ -397,7 +397,7 @@ def _possible_grades(known: FloatArray, grades: Sequence[float] | None) -> Float
         return np.unique(np.concatenate([known[~np.isnan(known)], [0.0, 1.0]]))
     possible = np.unique(np.asarray(grades, dtype=np.float64))
     if len(possible) < 2 or not np.isfinite(possible).all() or possible[0] < 0:
-        raise ParameterError(Parameter("grades"), f" are {list(grades)}; give two or more numbers from 0 on")
+        raise ParameterError(Parameter("grades"), f" are {list(grades)}; give two or more numbers of at least 0")
     outside = known[~np.isnan(known) & ((known > possible[-1]) | (known < possible[0]))]
     if len(outside):
         raise ParameterError(

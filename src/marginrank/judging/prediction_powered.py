@@ -39,7 +39,7 @@ class PoweredMean:
 
     @property
     def gain(self) -> float:
-        """How many times as many queries people would have to judge for an interval as short."""
+        """The factor of more queries that people would have to judge for an interval as short."""
         return float((np.ptp(self.people_interval) / np.ptp(self.interval)) ** 2)
 
     def __str__(self) -> str:
@@ -152,7 +152,9 @@ def _matched(
     rows = []
     for query in people.query_ids.tolist():
         if str(query) not in place:
-            raise DataError(f"the machine did not judge {query_named(query)}; it has to judge all that people judged")
+            raise DataError(
+                f"the machine did not judge {query_named(query)}; it must judge every query that people judged"
+            )
         rows.append(place[str(query)])
     others = np.setdiff1d(np.arange(len(f)), rows)
     for evaluation, values in ((people, y), (machine, f)):

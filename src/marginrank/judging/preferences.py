@@ -194,7 +194,7 @@ class Preferences:
         assert self.documents is not None
         chosen = ~self.tie
         if not chosen.any():
-            raise DataError("all preferences are ties, which have no order to learn")
+            raise DataError("all preferences are ties, so there is nothing to learn")
         n = int(chosen.sum())
         rows = np.stack([better[chosen], worse[chosen]], axis=1).ravel()
         return Queries.from_arrays(
@@ -252,7 +252,9 @@ class Preferences:
         check_confidence(confidence)
         known = ~self.tie & ~np.isnan(self.better_first)
         if not known.any():
-            raise DataError("nobody knows which document was shown first; give better_first, or columns a and b")
+            raise DataError(
+                "the preferences do not say which document was shown first; give better_first, or columns a and b"
+            )
         query = np.unique(self.query_ids, return_inverse=True)[1]
         first = document_share(self.better_first[known], query[known], confidence)
         orders: dict[tuple[str, ...], dict[float, str]] = {}

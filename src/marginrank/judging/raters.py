@@ -1,4 +1,4 @@
-"""What each rater is like: bias, spread, ratings that look constant or copied, and queries with most disagreement."""
+"""Profiles of raters: bias, spread, ratings that look constant or copied, and queries with most disagreement."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Flag(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """How far apart the grades of the documents of a query are."""
+    """Spread of the grades of the documents of a query."""
 
     query: str
     #: Mean squared difference of two grades of the same document.

@@ -59,7 +59,7 @@ class CostLoss(TwoBoundLoss):
         super().__post_init__()
         feature_map = self.parsed_map
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
-            raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
+            raise ValueError(f"a cost of documents at ranks has its own positional map, not {feature_map}")
         if self.ideal == "scores":
             raise ValueError("y* of a CostLoss is its cheapest ranking; choose ideal='random' or 'rows'")
 
@@ -162,7 +162,7 @@ class GroupedLoss(TwoBoundLoss):
         for group, given in (self.topics or {}).items():
             for topic, weight in given.items():
                 if not 0 <= weight < np.inf:
-                    raise ValueError(f"topics[{group!r}][{topic!r}] is {weight!r}; give a number from 0 up")
+                    raise ValueError(f"topics[{group!r}][{topic!r}] is {weight!r}; give a number of at least 0")
 
     @cached_property
     def parsed_map(self) -> FeatureMap:
@@ -207,7 +207,7 @@ def why_no_groups(measure: Measure, feature_map: FeatureMap) -> Message | None:
     if not measure.sums_over_ranks and not (measure.first_only and measure.discounts(1) is not None):
         return (
             f"groups need a sum over ranks, such as ndcg@10, or rr, not {measure}: which document stands for a group "
-            "changes what all others count, so that the argmax is no assignment; use ndcg@10, or ",
+            "changes what all others count, so the argmax is not an assignment; use ndcg@10, or ",
             _IGNORE,
         )
     shape = feature_map.shape

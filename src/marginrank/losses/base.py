@@ -289,7 +289,7 @@ class PreparedLoss(ABC):
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the diagonal of the generalized Hessian at the scores, for losses that have one."""
-        raise TypeError(f"{type(self.definition).__name__} has kinks, and so no Hessian; take a smooth loss")
+        raise TypeError(f"{type(self.definition).__name__} has kinks, and so no Hessian; use a smooth loss")
 
     def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
         """Return slacks and gradient of all queries, given one score per document in the order they are stored."""

@@ -28,7 +28,7 @@ class ClicksAndJudgements(Loss):
     def __post_init__(self) -> None:
         for loss in (self.clicks, self.judgements):
             if not isinstance(loss, Loss):
-                raise TypeError(f"{loss!r} is no loss; give for example StructuredLoss('ndcg@10')")
+                raise TypeError(f"{loss!r} is not a loss; give for example StructuredLoss('ndcg@10')")
         super().__post_init__()
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
@@ -42,7 +42,7 @@ class ClicksAndJudgements(Loss):
 
     @property
     def criterion(self) -> str:
-        """That of the judgements."""
+        """The criterion of the judgements."""
         return self.judgements.criterion
 
     @property

@@ -59,8 +59,8 @@ class PairwiseHinge(Loss):
             2006), over the queries that the loss is prepared for: all weigh as much as the query with most pairs.
         margin: By how much the better document of a pair should score higher.
         rank_weights: τ, the weight of each pair of a better and a worse grade, of Cao et al. (SIGIR 2006), the
-            SVM-IR-QP of Le and Smola (2008) §6.3: a mapping from (better, worse) to a number from 0 on. All pairs of
-            grades that meet in a query need a weight; `NDCGPairwiseHinge` computes them. By default all weigh 1.
+            SVM-IR-QP of Le and Smola (2008) §6.3: a mapping from (better, worse) to a number of at least 0. All pairs
+            of grades that meet in a query need a weight; `NDCGPairwiseHinge` computes them. By default all weigh 1.
 
     >>> xi, gradient = PairwiseHinge()([2, 1, 0], [0.5, 0.0, 0.25])   # (0.5 + 0.75 + 1.25) / 3
     >>> xi.round(4).tolist(), (3 * gradient).tolist()
@@ -85,7 +85,7 @@ class PairwiseHinge(Loss):
             if not better > worse:
                 raise ValueError(f"rank_weights has ({better}, {worse}); give the better, higher grade first")
             if not (weight >= 0 and np.isfinite(weight)):
-                raise ValueError(f"rank_weights[{better}, {worse}] is {weight}; give a number from 0 on")
+                raise ValueError(f"rank_weights[{better}, {worse}] is {weight}; give a number of at least 0")
 
     @property
     def smooth(self) -> bool:

@@ -109,7 +109,7 @@ class SlackLoss(TwoBoundLoss):
 
     @property
     def _form(self) -> int:
-        """What `rescaled_first_relevant` computes."""
+        """Return the result of `rescaled_first_relevant`."""
         return 0 if self.bound == "hinge" else 1
 
     def _problem(self, judged: Judgements) -> ArgmaxProblem:

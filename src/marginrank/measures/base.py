@@ -151,7 +151,7 @@ class Measure(OptionObject, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         k, rel = getattr(self, "k", None), getattr(self, "rel", 1)
-        self._check(k is None or 1 <= k < 2**31, "the cutoff @k is a whole number from 1 on")
+        self._check(k is None or 1 <= k < 2**31, "the cutoff @k is a whole number of at least 1")
         self._check(rel > 0, "rel is above 0, or every document would be relevant")
         for name, value in self.get_params().items():
             self._check(not isinstance(value, float) or np.isfinite(value), f"{name} is a finite number")
@@ -227,7 +227,7 @@ class PositionMeasure(Measure):
 
     @property
     def normalizer(self) -> Normalizer:
-        """What the sum is divided by."""
+        """The divisor of the sum."""
         return 1.0
 
     def values(self, rankings: RankedGrades) -> FloatArray:

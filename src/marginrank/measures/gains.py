@@ -98,13 +98,13 @@ def check_gain(gain: Gain) -> None:
 
     >>> check_gain((0, 3, 1))
     Traceback (most recent call last):
-    ValueError: gain is (0, 3, 1); give the gains of grades 0, 1, 2, ...: finite, from 0 on, never decreasing
+    ValueError: gain is (0, 3, 1); give the gains of grades 0, 1, 2, ...: finite, at least 0, never decreasing
     """
     if isinstance(gain, str):
         return
     table = np.asarray(gain, dtype=np.float64)
     if not (len(table) and table[0] == 0 < table[-1] < np.inf and np.all(np.diff(table) >= 0)):
-        raise ValueError(f"gain is {gain}; give the gains of grades 0, 1, 2, ...: finite, from 0 on, never decreasing")
+        raise ValueError(f"gain is {gain}; give the gains of grades 0, 1, 2, ...: finite, at least 0, never decreasing")
 
 
 def check_grades(measures: Iterable[Measure], grades: FloatArray, *, stacklevel: int = 3) -> None:

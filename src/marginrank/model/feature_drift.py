@@ -17,7 +17,7 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Number of samples of queries to estimate the noise from.
 _SAMPLES: Final = 1_000
-#: Probability that a feature is reported although none has moved; 1 to 2 % by simulation, as samples vary too little.
+#: Probability that a feature is reported although none has moved; 1 to 2% by simulation, as samples vary too little.
 _LEVEL: Final = 0.005
 #: Minimum number of queries to estimate noise from.
 LEAST_QUERIES: Final = 20
@@ -27,7 +27,7 @@ _MAX_CLUSTERS: Final = 1_000
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """How one feature has moved.
+    """Drift of one feature.
 
     Args:
         feature: Name of the feature.
@@ -59,7 +59,7 @@ class FeatureDrift:
 
 @dataclass(frozen=True, repr=False)
 class Drift:
-    """How the features of a data set differ from those that a model was trained on, the largest distance first.
+    """Drift of the features of a data set from those that a model was trained on, the largest distance first.
 
     Args:
         features: One entry per feature.
@@ -122,7 +122,7 @@ def _table_row(drift: FeatureDrift) -> list[str]:
         return "" if value is None else f"{value:.4g}"
 
     def share(value: float | None) -> str:
-        return "" if value is None else f"{100 * value:.1f} %"
+        return "" if value is None else f"{100 * value:.1f}%"
 
     return [
         drift.feature,
@@ -152,7 +152,7 @@ def compare_features(
     The distance of a feature is that of Kolmogorov and Smirnov: the largest difference of the two distribution
     functions over documents, with a missing value as the largest. Documents of a query are not independent, so noise is
     estimated by drawing whole queries with replacement: if nothing has moved, all distances are below their noise in
-    98 to 99 % of the cases. A feature has moved if its distance is above its noise and at least ``least``. The
+    98 to 99% of the cases. A feature has moved if its distance is above its noise and at least ``least``. The
     effect on scores is measured by scoring the documents again, with values mapped back to the quantiles of training.
 
     Args:

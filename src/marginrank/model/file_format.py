@@ -183,7 +183,7 @@ def check_certificate(solution: Solution) -> None:
         raise ValueError("a lower bound is above its objective")
     costs = np.array([(step.seconds, step.passes) for step in solution.trace])
     if not (np.isfinite(costs).all() and (costs >= 0).all()):
-        raise ValueError("the trace has times or passes that are not numbers from 0 up")
+        raise ValueError("the trace has times or passes that are negative or not numbers")
 
 
 def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
@@ -217,7 +217,7 @@ def check_selection(selection: Any) -> None:
 def _check_candidates(candidates: Sequence[Any]) -> None:
     for number, candidate in enumerate(candidates):
         if not isinstance(candidate, dict) or candidate.keys() != candidates[0].keys():
-            raise ValueError(f"candidate {number} of the selection has other entries than the first")
+            raise ValueError(f"candidate {number} of the selection has different entries than the first")
         for name in _FIGURES:
             if isinstance(candidate[name], bool) or not isinstance(candidate[name], int | float):
                 raise ValueError(f"{name} of candidate {number} is {candidate[name]!r}, which is not a number")

@@ -20,7 +20,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """What `clean` dropped, and how much it started from.
+    """Counts of what `clean` dropped, and of what it started from.
 
     Attributes:
         n_documents: Documents before cleaning.

@@ -67,8 +67,8 @@ def explains_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
         if len(positional) > n_positional:
             given = ", ".join([*known[:n_positional], *(["qid=qid"] if "qid" in known else [])])
             raise TypeError(
-                f"{name} takes {count(n_positional, 'parameter')} without a name, not {len(positional)}; give the "
-                f"others by name: {name}({given})"
+                f"{name} takes {count(n_positional, 'positional argument')}, not {len(positional)}; pass the "
+                f"others by keyword: {name}({given})"
             )
         return function(*arguments, **named)
 

@@ -44,7 +44,7 @@ class FittedAttributes:
 
     @property
     def health_(self) -> Health | None:
-        """How well the loss fits the data."""
+        """The fit of the loss to the data."""
         return self._fitted.health
 
     @property
@@ -59,7 +59,7 @@ class FittedAttributes:
 
     @property
     def form_(self) -> Form:
-        """How the parameters score documents."""
+        """The form of the scoring function."""
         return self._fitted.form
 
     @property

@@ -541,7 +541,7 @@ def _topics_of(
     queries = X if isinstance(X, Queries) else None
     if document_groups is not None or (queries is not None and queries.document_groups is not None):
         raise DataError(
-            "documents have groups and topics; give each group a topic of weight 1, or leave out one of both"
+            "documents have groups and topics; give each group a topic of weight 1, or leave out one of the two"
         )
     return topic_weights(topics, None if queries is None else queries.document_ids, n)
 

@@ -267,7 +267,7 @@ class FactorAttributes:
 
     @property
     def item_bias_(self) -> FloatArray:
-        """What the score of each item is for users of whom nothing is known."""
+        """The score of each item for unknown users."""
         fitted = self._fitted
         biases = fitted.columns.bias * fitted.factors.items[:, 0] if fitted.columns.bias else 0.0
         return np.asarray(biases + fitted.factors.item_columns @ fitted.factors.shared)

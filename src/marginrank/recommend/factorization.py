@@ -67,7 +67,7 @@ class Factors:
 
     @property
     def features(self) -> FloatArray:
-        """What the own parameters of users are multiplied with: fixed columns and factors of each item."""
+        """The multipliers of users' parameters: fixed columns and factors of each item."""
         return np.hstack([self.item_columns, self.items[:, self.user_columns.shape[1] :]])
 
     @property
@@ -154,7 +154,7 @@ class Factorization:
         return factors, tuple(trace), "max_iter"
 
     def _reason(self, work: _Work, trace: Sequence[HalfStep]) -> Reason | None:
-        """Return why to stop after a half step; None to go on."""
+        """Return why to stop after a half step; None to continue."""
         if self.callback is not None and self.callback(trace[-1]):
             return "callback"
         if work.interrupted:

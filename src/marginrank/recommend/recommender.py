@@ -59,7 +59,9 @@ def loss_to_train(measure: str, requested: str | Loss | None, values: FloatArray
         loss = _LOSSES.get(requested) if isinstance(requested, str) else None
         loss = loss or parse_method(requested).loss
         if loss is None or not loss.convex:
-            raise ValueError(f"loss is {requested!r}, which is no convex loss; see docs/recommend for those that are")
+            raise ValueError(
+                f"loss is {requested!r}, which is not a convex loss; see docs/recommend for those that are"
+            )
         return loss
     parts = parse_mix(measure)
     first = parts[0][1]
@@ -287,14 +289,14 @@ class Recommender(FactorAttributes, BaseEstimator):
         for name, least in (("factors", 1), ("history", 0), ("max_iter", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} is {value!r}; give a whole number from {least} up")
+                raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
         if isinstance(self.item_bias, str) or not 0 <= self.item_bias < np.inf:
-            problem = f" is {self.item_bias!r}; give True, False or a length from 0 up"
+            problem = f" is {self.item_bias!r}; give True, False or a length of at least 0"
             raise ParameterError(Parameter("item_bias"), problem)
         if not isinstance(self.popularity, bool | np.bool_):
             raise ParameterError(Parameter("popularity"), f" is {self.popularity!r}; give True or False")
         if not self.tol >= 0:
-            raise ParameterError(Parameter("tol"), f" is {self.tol!r}; give a number from 0 up")
+            raise ParameterError(Parameter("tol"), f" is {self.tol!r}; give a number of at least 0")
         if not 0 < self.column_length < np.inf:
             raise ValueError(f"column_length is {self.column_length!r}; give a positive number")
         if not np.isfinite(self.shift):
@@ -492,7 +494,7 @@ class Recommender(FactorAttributes, BaseEstimator):
             recommender.model_ = FactorModel.of_arrays(arrays, header["stopped"])
             recommender.loss_, recommender.C_ = from_spec(header["loss"]), check_C(header["C"])
             if not isinstance(recommender.loss_, Loss) or not recommender.loss_.convex:
-                raise ValueError(f"{recommender.loss_!r} is no convex loss")
+                raise ValueError(f"{recommender.loss_!r} is not a convex loss")
             counts = describe(recommender.model_)
             for name in ("users", "items", "ratings"):
                 if header[name] != counts[name]:

@@ -16,7 +16,7 @@ _OPEN: Final = (
 
 
 def conclusion(facts: ReportFacts) -> str:
-    """Say in two sentences which system is best by the first measure, by how much, and how certain that is."""
+    """Summarize in two sentences which system is best by the first measure, by how much, and how certain that is."""
     if len(facts.systems) == 1:
         return _alone(facts)
     leader = facts.leaders[facts.settings.measures[0]]
@@ -41,12 +41,12 @@ def _other_leads(facts: ReportFacts, leader: Leader) -> tuple[str, str]:
     by = f"{row.difference:.4f} above the baseline {baseline} ({_interval_of(facts, row)})"
     reached = f"{_mean(facts, name)} over {_queries(facts.comparisons[measure].n_queries)}, {by}"
     if not leader.rivals:
-        rest = "" if len(rows) == 1 else ", and so are the differences to all other systems"
+        rest = "" if len(rows) == 1 else ", and so are the differences from all other systems"
         return f"{name} is best by {measure}: {reached}.", f"The difference is significant ({_p(facts, row)}){rest}."
     first = f"{name} has the highest mean {measure}: {reached}."
     if row.verdict == "better":
         return first, (
-            f"The difference to {baseline} is significant ({_p(facts, row)}), but there is no significant difference "
+            f"The difference from {baseline} is significant ({_p(facts, row)}), but there is no significant difference "
             f"between {name} and {_any_of(leader.rivals)}."
         )
     others = [row.system for row in rows if row.verdict == "better"]
@@ -61,7 +61,7 @@ def _baseline_leads(facts: ReportFacts, leader: Leader) -> tuple[str, str]:
     reached = f"{_mean(facts, baseline)} over {_queries(facts.comparisons[measure].n_queries)}"
     nearest = f"{row.system} is {by} ({_interval_of(facts, row)})"
     if not leader.rivals:
-        rest = "" if len(rows) == 1 else ", and so are the differences to all other systems"
+        rest = "" if len(rows) == 1 else ", and so are the differences from all other systems"
         return (
             f"The baseline {baseline} is best by {measure}: {reached}; {nearest}.",
             f"The difference is significant ({_p(facts, row)}){rest}.",
@@ -90,11 +90,11 @@ def _interval(low: float, high: float, confidence: float, sign: str) -> str:
     """Spell out an interval.
 
     >>> _interval(-0.01, 0.02, 0.95, "+"), _interval(-math.inf, math.inf, 0.95, "")
-    ('95 % interval −0.0100 to +0.0200', 'a single query has no interval')
+    ('95% interval −0.0100 to +0.0200', 'a single query has no interval')
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return "a single query has no interval"
-    return f"{100 * confidence:g} % interval {low:{sign}.4f} to {high:{sign}.4f}".replace("-", "−")
+    return f"{100 * confidence:g}% interval {low:{sign}.4f} to {high:{sign}.4f}".replace("-", "−")
 
 
 def _p(facts: ReportFacts, row: PairedComparison) -> str:

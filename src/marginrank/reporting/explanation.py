@@ -20,7 +20,7 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class Reason:
-    """What a feature contributes.
+    """Contribution of a feature.
 
     Args:
         feature: The feature.

@@ -23,7 +23,7 @@ _MOST_NAMES: Final = 40
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table, what it is sorted by, and how it looks."""
+    """Cell of a table: its text, sort key and style."""
 
     text: str
     key: float | None = None

@@ -53,7 +53,7 @@ def _bounds(bounds: GradeBounds) -> list[str]:
             ]
             for one in bounds.differences
         ]
-        parts.append(table(f"{caption}: difference to {bounds.differences[0].other}", columns, compared))
+        parts.append(table(f"{caption}: difference from {bounds.differences[0].other}", columns, compared))
     grades = "{:g} to {:g}".format(*bounds.grades)
     note = (
         f"The lowest and the highest mean if each unjudged document may have any grade from {grades}: the worst case, "

@@ -69,15 +69,15 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _certificate(record: Mapping[str, Any]) -> str:
-    """Say how far the objective can be from the optimum.
+    """Describe how far the objective can be from the optimum.
 
     >>> _certificate({"objective": 2.0, "gap": 0.001})
-    'at most 0.05 % above the optimum'
+    'at most 0.05% above the optimum'
     """
     if record["gap"] is None:
         return "without a certificate" + (": the tight bound is not convex" if record["bound"] == "tight" else "")
     share = 100 * record["gap"] / abs(record["objective"]) if record["objective"] else 0.0
-    return f"at most {max(share, 0.0):.2g} % above the optimum"
+    return f"at most {max(share, 0.0):.2g}% above the optimum"
 
 
 def _convergence(model: ModelFacts) -> str:

@@ -90,7 +90,7 @@ def _contest(facts: ReportFacts, contest: Contest) -> list[str]:
 
 
 def _share(n_queries: int, n_bars: int) -> str:
-    """Say how many queries a bar stands for.
+    """Return how many queries a bar stands for.
 
     >>> _share(1000, 500), _share(710, 500)
     ('2', '1 or 2')

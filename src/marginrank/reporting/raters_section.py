@@ -48,7 +48,7 @@ def _agreement(rows: list[tuple[str, Agreement]]) -> str:
         [Cell(name), number(one.value, ".3f"), _interval(one.interval, ".3f"), number(one.documents, ",d")]
         for name, one in rows
     ]
-    return table("Agreement: 1 if raters agree on everything, 0 as by chance", columns, cells)
+    return table("Agreement: 1 if raters agree on everything, 0 at chance level", columns, cells)
 
 
 def _raters(report: RaterReport) -> str:

@@ -66,7 +66,7 @@ class Commands:
         return self._judge("evaluate", self.measures, "--intervals")
 
     def comparisons(self) -> str:
-        """Return the command for differences to the baseline."""
+        """Return the command for differences from the baseline."""
         return self._judge("compare", self.measures, "--baseline", self.baseline or "")
 
     def segments(self) -> str:

@@ -171,8 +171,8 @@ def _bounds(
 
 def _raters(judgements: Judgements) -> tuple[RaterAgreement | None, RaterReport]:
     common = (judgements.judged.sum(axis=1) > 1).any()
-    found = agreement(judgements, confidence=CONFIDENCE) if common else None
-    return found, describe_raters(judgements, confidence=CONFIDENCE)
+    rater_agreement = agreement(judgements, confidence=CONFIDENCE) if common else None
+    return rater_agreement, describe_raters(judgements, confidence=CONFIDENCE)
 
 
 def _settings(
@@ -236,7 +236,9 @@ def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> Non
     (first, reference), *rest = results.items()
     for name, result in rest:
         if not np.array_equal(reference.query_ids, result.query_ids):
-            raise DataError(f"{name!r} ranks other queries than {first!r}; pass ", Parameter("missing_topics", "zero"))
+            raise DataError(
+                f"{name!r} ranks different queries than {first!r}; pass ", Parameter("missing_topics", "zero")
+            )
     for measure in settings.measures:
         if not reference.counted(measure):
             raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")
@@ -494,7 +496,7 @@ def write_report(
     """Write an HTML report about one or several systems, as one self-contained file.
 
     It opens with a verdict in two sentences: which system is best by the first measure, by how much, and whether that
-    is significant. It has the means with intervals, paired differences to the baseline, NDCG by cutoff, the largest
+    is significant. It has the means with intervals, paired differences from the baseline, NDCG by cutoff, the largest
     wins and losses with their documents, the weights or curves, the gap and the choice of C of models, and a profile of
     the data. Needs ``pip install 'marginrank[report]'``.
 

@@ -126,7 +126,7 @@ class Duel:
 
     @property
     def difference(self) -> float:
-        """How much better the first system is."""
+        """The gain of the first system."""
         return self.value - self.other
 
 
@@ -144,7 +144,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a ranker is made of.
+    """Facts about a ranker.
 
     Args:
         name: The name of the system.
@@ -167,7 +167,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the systems were judged."""
+    """Settings of the evaluation."""
 
     measures: tuple[str, ...]
     policy: str

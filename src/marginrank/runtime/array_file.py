@@ -209,7 +209,7 @@ def _all_bytes(file: IO[bytes], size: int) -> AnyArray:
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        raise ValueError("a name stands twice in the header")
+        raise ValueError("a name appears twice in the header")
     return entries
 
 
@@ -248,7 +248,9 @@ def _is_shape(shape: Any) -> bool:
 def _parse(text: Any, family: Family, place: Path) -> dict[str, Any]:
     """Parse the JSON entry, and refuse it if it is incomplete."""
     if not isinstance(text, str):
-        raise DataError(f"a safetensors file, but no {family.title}; give the file that marginrank wrote", path=place)
+        raise DataError(
+            f"a safetensors file, but not a {family.title}; give the file that marginrank wrote", path=place
+        )
     try:
         document = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (RecursionError, ValueError) as error:

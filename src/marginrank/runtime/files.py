@@ -95,7 +95,7 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def _copy(path: Path) -> BinaryIO:
-    """Copy a stream to a temporary file without a name, which disappears even if the process is killed."""
+    """Copy a stream to a unnamed temporary file, which disappears even if the process is killed."""
     budget, n_bytes = max_memory(), 0
     copy = tempfile.TemporaryFile()  # noqa: SIM115
     try:
@@ -263,9 +263,9 @@ def _refuse_existing(target: Path) -> None:
 def _set_mode(written: Path, target: Path, private: bool) -> None:
     """Set the permissions of the file that is replaced, or those of a private one; others follow the umask."""
     mode = stat.S_IMODE(written.stat().st_mode)
-    wanted = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600 if private else mode
-    if wanted != mode:
-        written.chmod(wanted)
+    mode_bits = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600 if private else mode
+    if mode_bits != mode:
+        written.chmod(mode_bits)
 
 
 def _move_without_overwriting(written: Path, target: Path) -> None:

@@ -74,7 +74,7 @@ def cache_folder() -> Path | None:
         if _is_private(folder):
             return folder
     warnings.warn(
-        "no folder for compiled kernels: every run compiles them anew; set NUMBA_CACHE_DIR to a folder that only you "
+        "no folder for compiled kernels: they are compiled in every run; set NUMBA_CACHE_DIR to a folder that only you "
         "can write to",
         KernelCacheWarning,
         stacklevel=2,

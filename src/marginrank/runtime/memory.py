@@ -21,7 +21,7 @@ _UNLIMITED: Final = 1 << 62
 
 
 def max_memory(given: int | str | None = None) -> int:
-    """Return the budget in bytes: the one given, that of ``MARGINRANK_MAX_MEMORY``, or 80 % of the machine's memory.
+    """Return the budget in bytes: the one given, that of ``MARGINRANK_MAX_MEMORY``, or 80% of the machine's memory.
 
     A lower limit of the container (cgroup) or of the address space of this process counts instead of the machine's
     memory.

@@ -50,7 +50,7 @@ class GrownStage(Stage):
 
     @cached_property
     def form(self) -> Form:
-        """How documents are scored."""
+        """The scoring of documents."""
         return self.grow()
 
 
@@ -97,7 +97,7 @@ class StagedScorer(Scorer):
 
     @property
     def refits(self) -> Towards | None:
-        """What a final refit of the best stage regularises the leaves towards; None for no refit."""
+        """The values that a final refit of the best stage regularizes the leaves towards; None for no refit."""
         return None
 
     @property

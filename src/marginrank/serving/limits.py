@@ -12,7 +12,7 @@ import typer
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How much clients may ask for; ``marginrank serve --help`` describes each limit."""
+    """Limits on requests; ``marginrank serve --help`` describes each."""
 
     panel: ClassVar = "Limits"
 

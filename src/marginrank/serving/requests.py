@@ -65,7 +65,7 @@ def go_on() -> None:
 def read_request(
     content: Any, model: ScoringFunction, limits: ServiceLimits, check_stop: Callable[[], None] = go_on
 ) -> RankRequest:
-    """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
+    """Check a request of parsed JSON against a model, and refuse it with the place and a fix.
 
     ``check_stop`` is called often, and raises an error if nobody waits for the answer any more.
 
@@ -109,7 +109,7 @@ def read_k(value: Any, place: str) -> int | None:
     if value is None or (type(value) is int and value >= 1):
         return value
     raise _refusal(
-        place, f"{_shown(value)} is not a number of documents; give a whole number from 1 on, or leave it out"
+        place, f"{_shown(value)} is not a number of documents; give a whole number of at least 1, or leave it out"
     )
 
 
@@ -327,7 +327,7 @@ def _check_distinct(ids: Sequence[Id], place: str, problem: str) -> None:
 
 
 def check_object(value: Any, place: str, known: Sequence[str]) -> None:
-    """Refuse what is no object, and names that are not known."""
+    """Refuse what is not an object, and names that are not known."""
     if type(value) is not dict:
         refuse(place, f"it is {kind_of(value)}; give an object with {', '.join(known)}")
     for name in value:
@@ -354,7 +354,7 @@ def _feature(name: str) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Say what a value of JSON is."""
+    """Return the kind of a JSON value."""
     return _KINDS[type(value)]
 
 
@@ -411,7 +411,7 @@ def _check_headers(headers: Headers) -> None:
 
 
 def parse_json(body: bytes, check_stop: Callable[[], None] = go_on) -> Any:
-    """Parse a body; refuse what JSON does not have, and names that stand twice.
+    """Parse a body; refuse what JSON does not have, and repeated names.
 
     ``check_stop`` is called for every object.
 

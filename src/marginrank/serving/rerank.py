@@ -36,7 +36,7 @@ class RerankRequest(RankRequest):
 def read_rerank(
     content: Any, model: ScoringFunction, limits: ServiceLimits, check_stop: Callable[[], None] = go_on
 ) -> RerankRequest:
-    """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
+    """Check a request of parsed JSON against a model, and refuse it with the place and a fix.
 
     A document is an object with the model's features (of a fusion: the scores of its runs) and whatever else, or such
     an object as text, for clients that send nothing but text.
@@ -78,11 +78,11 @@ bm25, clicks, or such an object as text
 def _as_object(document: Any, place: str, model: ScoringFunction) -> dict[str, Any]:
     if type(document) is dict:
         return document
-    wanted = f"give an object with {listed(model.inputs, 5)}"
+    expected = f"give an object with {listed(model.inputs, 5)}"
     if type(document) is not str:
-        refuse(place, f"it is {kind_of(document)}; {wanted}")
+        refuse(place, f"it is {kind_of(document)}; {expected}")
     if not document.lstrip().startswith("{"):
-        refuse(place, f"it is text, which this model does not read; {wanted}, or such an object as text")
+        refuse(place, f"it is text, which this model does not read; {expected}, or such an object as text")
     try:
         parsed: dict[str, Any] = parse_json(document.encode("utf-8", "replace"))
     except Refusal as refusal:

@@ -148,7 +148,7 @@ def _add_rank(app: FastAPI, served: ServedModel, limits: ServiceLimits) -> None:
 
 
 class _Format(NamedTuple):
-    """How requests are read from JSON, how responses are written, and how to make these smaller."""
+    """Reader of requests from JSON and writer of responses, with advice on making them smaller."""
 
     read: Callable[..., Any]
     write: Callable[..., Iterator[str]]
@@ -220,7 +220,7 @@ def _response(answer: bytes) -> Response:
 def _add_status(app: FastAPI, served: ServedModel) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Say whether the service is live and ready, which model is in use, and why its file cannot be read."""
+        """Report whether the service is live and ready, which model is in use, and why its file cannot be read."""
         loaded = served.loaded
         return {
             "live": True,

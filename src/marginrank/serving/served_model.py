@@ -24,7 +24,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """What one service counts; services in one process do not share counts."""
+    """Counters of one service; services in one process do not share them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -124,7 +124,7 @@ class ServedModel:
             self._signature = signature
             self.metrics.reloads.labels("ok").inc()
             if loaded.digest != self.loaded.digest:
-                LOG.info("%s: read again, now %s", self.path, loaded.digest)
+                LOG.info("%s: reloaded, now %s", self.path, loaded.digest)
             self._use(loaded)
 
     def _complain(self, problem: str) -> None:

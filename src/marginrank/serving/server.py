@@ -199,7 +199,7 @@ class _Connection(H11Protocol):
             self._sending = self.loop.call_later(self.limits.timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Wait no longer, unless the response goes on."""
+        """Wait no longer, unless the response continues."""
         super().resume_writing()
         if not (self.is_answering and self.cycle.response_started):
             self._stop_sending()

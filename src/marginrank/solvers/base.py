@@ -86,7 +86,7 @@ class Solver(OptionObject, ABC):
         """Raise an error for a problem that the solver cannot handle."""
         if not problem.convex and "majorant" not in problem.capabilities:
             raise ValueError(
-                "the risk is not convex and has no convex majorant, so nothing solves it; use a convex loss"
+                "the risk is not convex and has no convex majorant, so no solver can minimize it; use a convex loss"
             )
         for need in self.needs:
             if need not in problem.capabilities:

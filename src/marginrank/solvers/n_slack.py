@@ -67,7 +67,7 @@ class NSlack(Solver):
         if self.sweeps is not None and self.sweeps < 1:
             raise ValueError(f"sweeps is {self.sweeps}; at least one is needed, or None to solve the programs")
         if self.epsilon is not None and not self.epsilon >= 0:
-            raise ValueError(f"epsilon is {self.epsilon}; give a number from 0 on")
+            raise ValueError(f"epsilon is {self.epsilon}; give a number of at least 0")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimize ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""

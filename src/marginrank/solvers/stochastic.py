@@ -24,7 +24,7 @@ class Stochastic(Solver):
     the risk at the average, which takes two passes. From a start, steps are as short as after a first iteration.
 
     The planes of the blocks in an iteration, as far as steps went down them, add up to a plane below the risk, and so
-    do averages of such planes: that is the lower bound. The gap decreases like 1/t: to about one per cent in a few
+    do averages of such planes: that is the lower bound. The gap decreases like 1/t: to about 1% in a few
     passes, but not much further. For a small gap use ``bundle`` or ``frank-wolfe``.
 
     Args:
@@ -59,7 +59,7 @@ class Stochastic(Solver):
             raise ValueError(f"batch is {self.batch}; a step needs at least one block")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ), to within about one per cent."""
+        """Minimize ½‖θ − center‖² + C·risk(θ), to within about 1%."""
         progress = SolverProgress(self, problem, C)
         rng = np.random.default_rng(self.random_state or 0)
         n_steps = -(-problem.n_blocks // self.batch)

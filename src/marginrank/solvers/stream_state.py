@@ -16,7 +16,7 @@ _ORIGIN: Final = "stream.origin"
 
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """How much of a stream was seen, and where the steps over its batches stand.
+    """Weight of the stream so far, and state of the steps over its batches.
 
     The objective is ½‖θ − origin‖² + C·risk(θ), with the mean risk of all batches, which are seen once. With weight W
     before and a batch of weight m, let ρ = m / (W + m). A step minimizes

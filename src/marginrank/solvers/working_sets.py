@@ -160,7 +160,7 @@ class WorkingSets:
         return np.asarray(np.arange(self._places.shape[1]) < self.sizes[:, None])
 
     def dual(self) -> float:
-        """Return the lower bound, with θ summed anew so that rounding errors do not accumulate."""
+        """Return the lower bound, with θ summed from scratch so that rounding errors do not accumulate."""
         self.theta = -(self._alpha @ self._gradients)
         return float(self._alpha @ self._offsets) - 0.5 * float(self.theta @ self.theta)
 

@@ -53,7 +53,7 @@ _MAX_HEADER_BYTES: Final = 1 << 26
 _MAX_WAITING_BYTES: Final = 1 << 28
 #: Bytes of finished parts at which the file is rewritten without them, unless it is much larger.
 _MAX_FINISHED_BYTES: Final = 1 << 24
-_ANEW: Final = "remove the file, or give another name, to start anew"
+_ANEW: Final = "remove the file, or choose another name, to start over"
 
 
 class Checkpoint:
@@ -82,7 +82,7 @@ class Checkpoint:
         self.path = Path(path)
         header = json.dumps({"version": __version__, **about}, allow_nan=False, sort_keys=True).encode()
         if self.path.exists() and not resume:
-            raise FileExistsError(f"{self.path}: exists; give resume=True to go on from it, or {_ANEW}")
+            raise FileExistsError(f"{self.path}: exists; give resume=True to continue from it, or {_ANEW}")
         if not self.path.exists():
             with atomic_path(self.path, overwrite=False) as place:
                 place.write_bytes(_MAGIC + _frame(bytes(_DIGEST_BYTES), header))
@@ -202,7 +202,7 @@ class Checkpoint:
         self._check(self._index(), header)
         if self._end < size:
             if _is_whole(self._file, self._end, size):
-                self._warn(f"damaged after {len(self._known):,} answers; the others are computed again")
+                self._warn(f"damaged after {len(self._known):,} entries; the rest is recomputed")
             self._file.truncate(self._end)
 
     def _check(self, written: bytes, header: bytes) -> None:
@@ -229,7 +229,7 @@ class Checkpoint:
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                self._warn(f"cannot write: {error.strerror}; training goes on, and a kill loses what is not written")
+                self._warn(f"cannot write: {error.strerror}; training continues, and a kill loses what is not written")
             if len(self._waiting) > _MAX_WAITING_BYTES:
                 self._waiting.clear()
                 self._full = True
@@ -333,7 +333,7 @@ def _read_whole(file: io.FileIO, n_bytes: int) -> bytes:
     while n_bytes:
         part = file.read(n_bytes)
         if not part:
-            raise DataError("the file was cut while it was read", path=str(file.name))
+            raise DataError("the file was truncated while it was read", path=str(file.name))
         parts.append(part)
         n_bytes -= len(part)
     return b"".join(parts)
@@ -391,7 +391,7 @@ def identifying_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     if parameters.get("random_state", 0) is None:
         raise ParameterError(
-            Parameter("random_state"), " is None, so no run is like another; give a number, or no checkpoint"
+            Parameter("random_state"), " is None, so runs cannot be repeated; give a number, or no checkpoint"
         )
     for reason in _unknown(parameters):
         raise TypeError(f"a checkpoint has to hold all parameters, and {reason}; leave out the checkpoint")
@@ -497,7 +497,7 @@ class CheckpointedProblem(Problem):
     def _read(self, content: bytes, width: int) -> tuple[FloatArray, FloatArray]:
         exact, n_gradients, n_values = _HEAD.unpack_from(content) if len(content) >= _HEAD.size else (False, 0, 0)
         if not 1 <= n_values == n_gradients or len(content) != _HEAD.size + 8 * n_values * (1 + width):
-            raise DataError("an answer in it does not fit the problem; remove the file", path=self._log.checkpoint.path)
+            raise DataError("an entry does not fit the problem; remove the file", path=self._log.checkpoint.path)
         numbers = np.frombuffer(content, dtype="<f8", offset=_HEAD.size).astype(np.float64)
         self._was_exact &= exact
         return numbers[:n_values], numbers[n_values:].reshape(n_gradients, width)

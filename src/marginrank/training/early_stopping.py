@@ -21,7 +21,7 @@ Scores: TypeAlias = Callable[[FloatArray], System]
 
 
 def check_patience(patience: Any) -> int:
-    """Return the patience; refuse what is no number of iterations."""
+    """Return the patience; refuse what is not a number of iterations."""
     if isinstance(patience, bool | np.bool_) or not isinstance(patience, int | np.integer):
         raise TypeError(f"patience is {patience!r}; give a number of iterations")
     if patience < 1:
@@ -37,7 +37,7 @@ class EarlyStopping:
         queries: The validation queries.
         criterion: The criterion.
         patience: Iterations without an improvement after which training stops.
-        scores: Scores of the validation queries, given the parameters; may be set anew before each call.
+        scores: Scores of the validation queries, given the parameters; may be replaced before each call.
         callback: Another callback that is called first.
     """
 

@@ -65,7 +65,7 @@ class Progress:
         self._settings.text = "".join(f"{name} = {value}, " for name, value in parameters.items())
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
-        """Show the state after an iteration; training goes on."""
+        """Show the state after an iteration; training continues."""
         share = self._estimate.note(step)
         rate = "" if self._pass_bytes is None else _rate(step, self._pass_bytes)
         state = _state(step, self.seconds, self._estimate.seconds_left(share)) + rate

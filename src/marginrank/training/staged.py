@@ -270,7 +270,7 @@ class StagedTrainer:
 
 @dataclass(frozen=True)
 class _Growth:
-    """How a staged scorer minimises a loss.
+    """Minimization of a loss by a staged scorer.
 
     Args:
         scorer: The scorer.

@@ -75,7 +75,7 @@ def check_judged(plan: Plan, queries: AnyQueries) -> None:
 def check_continues(plan: Plan) -> None:
     """Refuse plans whose trainer cannot continue from a model."""
     if not plan.capabilities.continues:
-        raise ValueError(f"{plan.label} cannot be trained further; train it anew on all queries")
+        raise ValueError(f"{plan.label} cannot be trained further; retrain it on all queries")
 
 
 def check_resumes(plan: Plan) -> None:

@@ -95,7 +95,7 @@ def test_documents_without_ids_are_called_as_in_rankings(run):
         (["--query", "7"], 1, "test.txt: there is no query '7'; known: 2000, 2001,"),
         (["--query", "2000", "--document", "x"], 1, "query 2000 has no document 'x'; known: d2-0, d2-1"),
         (["--query", "2000", "--document", "x", "--k", "3"], 2, "--k is for the table of documents"),
-        (["--query", "2000", "--plot", "a.png"], 2, "--plot goes with --document or --documents"),
+        (["--query", "2000", "--plot", "a.png"], 2, "--plot requires --document or --documents"),
         ([], 2, "Missing option '--query'"),
         (["--query", "2000", "--document", "x", "--documents", "y", "z"], 2, "not both"),
     ],

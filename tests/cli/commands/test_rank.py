@@ -234,7 +234,7 @@ def test_topics_are_limited(run, fails, folder):
     assert len(read_run("limited.run").document_ids) == sum(len(order) for order in orders) < queries.n_documents
     (folder / "none.tsv").write_text("id\ttopic\nx\ts\n")
     wrong = {
-        ("--topic-limit", "2"): "--topic-limit goes with --topics",
+        ("--topic-limit", "2"): "--topic-limit requires --topics",
         ("--topics", "topics.csv", "--topic-limit", "0"): "--topic-limit is 0; give a positive number",
         ("--topics", "topics.csv", "--group"): "--group and --topics both limit rankings; give one of them",
         ("--topics", "topics.csv", "--format", "scores"): "scores are one per document",
@@ -249,7 +249,7 @@ def test_topics_are_limited(run, fails, folder):
     [
         ("id,theme\n", "t.csv:1: the columns are id, theme; name them id, topic and weight"),
         ("id,topic\na,\n", "t.csv:2: every line needs an id and a topic"),
-        ("id,topic,weight\na,s,-1\n", "t.csv:2: weight is '-1'; give a number from 0 up"),
+        ("id,topic,weight\na,s,-1\n", "t.csv:2: weight is '-1'; give a number of at least 0"),
         ("id,topic\n", "t.csv: there are no topics in this file"),
     ],
 )

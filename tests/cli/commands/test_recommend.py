@@ -46,7 +46,7 @@ def test_it_trains_what_python_trains(run, trained):
 
 def test_lists_are_printed_and_written(run, trained):
     done = run("recommend", "recommend", "films.safetensors", "--user", "3", "--user", "99", "--k", "2")
-    assert done.err == "user 99 is not in the training data, and gets the items that are best for everybody\n"
+    assert done.err == "user 99 is not in the training data, and gets the items that are best for all users\n"
     text = done.out
     best = [one.item for user in (3, 99) for one in trained.recommend(user, k=2)]
     assert [line.split("  ")[-2].strip() for line in text.splitlines()[1:]] == best
@@ -146,18 +146,18 @@ def test_bad_json_lines_get_one_line(fails, folder):
         (("train", "ratings.csv"), "give -o FILE"),
         (("train", "ratings.csv", "held_out.csv", "-o", "x"), "train takes RATINGS; give 1 file"),
         (("evaluate", "model.safetensors"), "evaluate takes MODEL RATINGS; give 2 files"),
-        (("recommend", "model.safetensors", "--factors", "3"), "--factors goes with train"),
-        (("recommend", "model.safetensors", "-m", "ap"), "--measure goes with train and evaluate"),
-        (("evaluate", "model.safetensors", "held_out.csv", "--user", "3"), "--user goes with recommend"),
-        (("train", "ratings.csv", "-o", "x", "--k", "2"), "--k goes with recommend and evaluate"),
-        (("train", "ratings.csv", "-o", "x", "--policy", "trec"), "--policy goes with evaluate"),
-        (("recommend", "model.safetensors", "--among", "rated"), "--among goes with evaluate"),
-        (("recommend", "model.safetensors", "--item-column", "x"), "--item-column goes with train and evaluate"),
-        (("evaluate", "model.safetensors", "held_out.csv", "--seen"), "--seen goes with recommend"),
+        (("recommend", "model.safetensors", "--factors", "3"), "--factors is for train"),
+        (("recommend", "model.safetensors", "-m", "ap"), "--measure is for train and evaluate"),
+        (("evaluate", "model.safetensors", "held_out.csv", "--user", "3"), "--user is for recommend"),
+        (("train", "ratings.csv", "-o", "x", "--k", "2"), "--k is for recommend and evaluate"),
+        (("train", "ratings.csv", "-o", "x", "--policy", "trec"), "--policy is for evaluate"),
+        (("recommend", "model.safetensors", "--among", "rated"), "--among is for evaluate"),
+        (("recommend", "model.safetensors", "--item-column", "x"), "--item-column is for train and evaluate"),
+        (("evaluate", "model.safetensors", "held_out.csv", "--seen"), "--seen is for recommend"),
         (("evaluate", "model.safetensors", "held_out.csv", "-o", "x"), "leave out -o"),
         (("train", "ratings.csv", "-o", "x", "-m", "ap", "-m", "auc"), "give -m once"),
         (("train", "ratings.csv", "-o", "x", "--negatives", "many"), "--negatives is 'many'"),
-        (("train", "ratings.csv", "-o", "x", "--preset", "lambdarank"), "no convex loss"),
+        (("train", "ratings.csv", "-o", "x", "--preset", "lambdarank"), "not a convex loss"),
         (("train", "ratings.csv", "-o", "x", "-m", "ndgc"), "unknown measure 'ndgc'"),
     ],
 )
@@ -190,7 +190,7 @@ def test_topics_of_items_are_limited(run, fails, trained, folder):
     expected = trained.recommend(3, 5, exclude_seen=False, topics=topics, diversify=Diversify(2.0))
     assert [one["item"] for one in record["lists"][0]["items"]] == [one.item for one in expected]
     assert len(expected) == 4
-    assert "--topics goes with recommend; leave it out" in fails(
+    assert "--topics is for recommend; leave it out" in fails(
         "recommend", "evaluate", "films.safetensors", "ratings.csv", "--topics", "topics.csv", code=2
     )
 
@@ -204,4 +204,4 @@ def test_maximum_margin_matrix_factorization(run, fails):
     assert np.array_equal(trained.predict(pairs), again.fit(ratings).predict(pairs))
     assert np.abs(trained.predict(pairs)).max() > 0.1
     message = fails("recommend", "recommend", "mmmf.safetensors", "--no-item-bias", code=2)
-    assert "--no-item-bias goes with train; leave it out" in message
+    assert "--no-item-bias is for train; leave it out" in message

@@ -55,7 +55,7 @@ def test_a_stream_is_updated_from_file_to_file(data, run):
     ("words", "message"),
     [
         (["--start-from", "yesterday.safetensors", "--update", "yesterday.safetensors"], "--start-from or --update"),
-        (["--keep-near"], "--keep-near goes with --start-from"),
+        (["--keep-near"], "--keep-near requires --start-from"),
         (["--start-from", "yesterday.safetensors", "--preset", "svmmap"], "--preset: --start-from takes it from the"),
         (["--update", "yesterday.safetensors", "--Cs", "1,2"], "--Cs: --update takes it from the model; leave it out"),
         (["--update", "yesterday.safetensors", "--scorer", "additive"], "--scorer: --update takes it from the model"),
@@ -80,5 +80,5 @@ def test_a_model_that_cannot_go_on_says_so(data, fails):
     Ranker("rankboost@3").fit(read("yesterday.txt")).save("stumps.safetensors")
     for option in ("--start-from", "--update"):
         shown = fails("train", "today.txt", option, "stumps.safetensors", "-o", "new.safetensors", code=2)
-        assert "rankboost@3 cannot be trained further; train it anew" in shown
+        assert "rankboost@3 cannot be trained further; retrain it" in shown
     assert "no such file" in fails("train", "today.txt", "--update", "none.safetensors", "-o", "a", code=1)

@@ -16,7 +16,7 @@ def test_a_checkpoint_is_gone_once_the_model_is_written(folder, run):
     assert not Path("run.checkpoint").exists()
     stopped = run(*words, "-o", "two.safetensors", "--time-limit", "1e-6", "--quiet")
     assert stopped.code == 0
-    assert "kept run.checkpoint; the same command with --resume goes on" in stopped.err
+    assert "kept run.checkpoint; run the same command with --resume" in stopped.err
     assert Path("run.checkpoint").exists()
     again = run(*words, "-o", "three.safetensors")
     assert (again.code, "give --resume" in again.err) == (2, True)
@@ -40,7 +40,7 @@ def test_a_search_and_a_start_have_checkpoints_too(folder, run):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--resume"], "--resume goes with --checkpoint"),
+        (["--resume"], "--resume requires --checkpoint"),
         (["--checkpoint", "train.txt", "--resume"], "both input and output"),
         (["--checkpoint", "new.safetensors", "--resume"], "name of another file"),
         (["--checkpoint", "missing/run"], "no such folder"),

@@ -228,11 +228,11 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "negative weight": ({"query_weights": [1, -2.0]}, "query_weights[1] is -2"),
     "NaN weight": ({"query_weights": [NAN, 1]}, "query_weights[0] is nan"),
     "too few weights": ({"query_weights": [1.0]}, "query_weights have the shape (1,)"),
-    "offsets end early": ({"offsets": [0, 2, 3]}, "offsets must rise"),
-    "offsets start late": ({"offsets": [1, 2, 4]}, "offsets must rise"),
+    "offsets end early": ({"offsets": [0, 2, 3]}, "offsets must increase"),
+    "offsets start late": ({"offsets": [1, 2, 4]}, "offsets must increase"),
     "no offsets": ({"offsets": np.zeros(0, dtype=np.int64)}, "offsets must be a list"),
-    "offsets leave the rows": ({"offsets": [0, 1000, 4]}, "offsets must rise"),
-    "offsets run backwards": ({"offsets": [0, -3, 4]}, "offsets must rise"),
+    "offsets leave the rows": ({"offsets": [0, 1000, 4]}, "offsets must increase"),
+    "offsets run backwards": ({"offsets": [0, -3, 4]}, "offsets must increase"),
     "fractional offsets": ({"offsets": [0, 2.5, 4]}, "offsets must be a list"),
     "too many offsets": ({"offsets": [0, 1, 2, 4]}, "4 offsets for 2 queries"),
     "too few query ids": ({"query_ids__codes": np.ones((1, 1), np.uint32)}, "3 offsets for 1 query"),
@@ -280,8 +280,8 @@ SPARSE_DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "far beyond the width": ({"X__indices": np.array([0, 2, 0, 1, 2_000_000_000], np.int32)}, "column 2000000000"),
     "just beyond the width": ({"X__indices": np.array([0, 3, 0, 1, 1], np.int32)}, "value 1 is in column 3"),
     "negative": ({"X__indices": np.array([-1, 2, 0, 1, 1], np.int32)}, "value 0 is in column -1"),
-    "unsorted": ({"X__indices": np.array([2, 0, 0, 1, 1], np.int32)}, "must rise"),
-    "repeated": ({"X__indices": np.array([0, 2, 1, 1, 1], np.int32)}, "must rise"),
+    "unsorted": ({"X__indices": np.array([2, 0, 0, 1, 1], np.int32)}, "must increase"),
+    "repeated": ({"X__indices": np.array([0, 2, 1, 1, 1], np.int32)}, "must increase"),
     "fractional": ({"X__indices": np.array([0, 2.5, 0, 1, 1])}, "whole numbers"),
     "wraps around": ({"X__indices": np.array([0, 2, 0, 1, 2**32 + 1], np.int64)}, "column 4294967297"),
     "ends late": ({"X__indptr": np.array([0, 2, 2, 4, 9], np.int32)}, ""),
@@ -356,7 +356,7 @@ def test_a_folder_and_other_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_binary(tmp_path / "absent")
     write_model(tmp_path / "model", "ranker", {}, {})
-    with pytest.raises(DataError, match="a safetensors file, but no binary query set"):
+    with pytest.raises(DataError, match="a safetensors file, but not a binary query set"):
         read_binary(tmp_path / "model")
 
 
@@ -430,7 +430,7 @@ NPZ_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "offsets start late": (
         {"X": np.zeros((4, 1)), "y": np.zeros(4), "offsets": [1, 3, 5]},
-        "offsets must rise from 0 to the number of rows, 4",
+        "offsets must increase from 0 to the number of rows, 4",
     ),
     "negative grade": (
         {"X": [[1.0]], "y": [-2], "qid": [1]},

@@ -312,7 +312,7 @@ def test_the_longest_field_of_the_process_stays_what_it_was(tmp_path: Path, text
 
 
 def test_a_column_is_an_id_or_a_number(tmp_path: Path) -> None:
-    said = ": column 'qid' is asked for as an id and as numbers; choose one"
+    said = ": column 'qid' is requested both as an id and as numbers; choose one"
     assert refusal(write(tmp_path / "a.csv", "qid,x\n1,2\n"), features=["qid", "x"]) == said
     assert refusal(write(tmp_path / "a.jsonl", '{"qid": 1, "x": 2}\n'), features=["qid", "x"]) == said
 

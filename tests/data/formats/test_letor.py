@@ -410,7 +410,7 @@ def test_sizes_of_several_files(write: Callable[..., Path]) -> None:
     q = read_letor(paths)
     assert q.lengths.tolist() == [3, 1, 2]
     assert q.query_ids.tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match=r"^group= goes with one file; name the size files like the data files, with"):
+    with pytest.raises(DataError, match=r"^group= is for a single file; name the size files like the data files, with"):
         read_letor(paths, group=[6])
 
 

@@ -409,7 +409,7 @@ def test_parameters_are_reached_by_name():
         ({"bags": 0}, "bags is 0; give a whole number, at least 1"),
         ({"bags": 2}, "all 2 bags would be identical; set queries or features below 1, or use one"),
         ({"strongest": 0}, "strongest is 0; give a whole number, at least 1"),
-        ({"l2": -1.0}, "l2 is -1.0; give a number from 0 on"),
+        ({"l2": -1.0}, "l2 is -1.0; give a number of at least 0"),
         ({"backend": "catboost"}, "backend is 'catboost'; choose 'lightgbm' or 'xgboost'"),
         ({"backend": "xgboost", "min_documents": 5}, "XGBoost does not count the documents"),
     ],
@@ -426,7 +426,7 @@ def test_bad_parameters_are_refused(options, message):
         ({"warm_start": True}, "warm_start is for scorers"),
         (
             {"method": "svmmap", "bound": "tight"},
-            "the gradient of the tight bound is 0 at scores 0, where boosted trees begin",
+            "the gradient of the tight bound is 0 at scores 0, where boosted trees start",
         ),
         ({"method": StructuredLoss("ap", bound="tight")}, "the gradient of the tight bound is 0"),
         ({"method": PairwiseHinge(), "curvature": "hessian"}, "is not smooth, so it has no Hessian"),

@@ -50,19 +50,19 @@ def command(
     trained = Model.load(model)
     queries = reading.read_queries(data, "nan", trained.feature_names, judged=False)
     try:
-        found = trained.drift(queries, least=least, random_state=random_state)
+        drifted = trained.drift(queries, least=least, random_state=random_state)
     except DataError as error:
         raise error.at(model if trained.quantiles is None else data[0]) from None
     entries: list[tuple[str, str | list[str]]] = [
         ("model", f"{model}, trained on {trained.provenance.queries:,} queries"),
         ("data", f"{', '.join(map(str, data))}: {sizes_line(queries)}"),
-        ("features", table(found.table(top), right=range(1, 7)).split("\n")),
-        ("drift", found.verdict),
+        ("features", table(drifted.table(top), right=range(1, 7)).split("\n")),
+        ("drift", drifted.verdict),
     ]
-    if found.score_change is not None and found.first_changed is not None:
-        change, first = 100 * found.score_change, 100 * found.first_changed
-        text = f"scores change by {change:.1f} % of their spread, and {first:.1f} % of the first documents"
+    if drifted.score_change is not None and drifted.first_changed is not None:
+        change, first = 100 * drifted.score_change, 100 * drifted.first_changed
+        text = f"scores change by {change:.1f}% of their spread, and {first:.1f}% of the first documents"
         entries.append(("together", text))
-    output.summary({"model": model, "data": data, **found.to_dict()}, facts(entries))
-    if fail and found.moved:
+    output.summary({"model": model, "data": data, **drifted.to_dict()}, facts(entries))
+    if fail and drifted.moved:
         raise typer.Exit(MOVED)

@@ -52,7 +52,7 @@ def command(
     JUDGED is a data file with grades, or TREC judgements for evaluating TREC runs.
     """
     if out is not None and not per_query:
-        raise UsageError("-o goes with --per-query")
+        raise UsageError("-o requires --per-query")
     names = system_names(systems, columns_among(systems))
     measures = judging.spellings
     judging.check(names, None)
@@ -61,8 +61,8 @@ def command(
     check_systems("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
     paths = dict(zip(names, systems, strict=True))
-    found = evaluate_systems(judged, paths, judging, reading, by, bounds=bounds)
-    results = found.results
+    evaluated = evaluate_systems(judged, paths, judging, reading, by, bounds=bounds)
+    results = evaluated.results
     if per_query and out is not None:
         with atomic_output(out, force=force) as place:
             place.write_text(_tsv(results, measures), encoding="utf-8")
@@ -70,18 +70,18 @@ def command(
     parts = parts_of(results)
     within = intervals_of(parts, measures) if intervals else []
     means = means_text(parts, measures, within)
-    sections = [means + unjudged_line(found.unjudged, judging.unjudged_rule)]
-    sections += [f"for all grades of unjudged documents\n{one}" for one in found.bounds.values()]
+    sections = [means + unjudged_line(evaluated.unjudged, judging.unjudged_rule)]
+    sections += [f"for all grades of unjudged documents\n{one}" for one in evaluated.bounds.values()]
     sections += [_per_query(results, measures)] if shown else []
     record = _record(parts, within, per_query=shown)
-    for name, one in found.unjudged.items():
+    for name, one in evaluated.unjudged.items():
         record["systems"][name]["unjudged"] = asdict(one)
     if bounds:
-        record["bounds"] = [one.to_dict() for one in found.bounds.values()]
+        record["bounds"] = [one.to_dict() for one in evaluated.bounds.values()]
     if machine_grades is not None:
         record["powered"], text = powered_results(results, machine_grades, paths, judging, reading)
         sections.append(text)
-    output.result({**record, "trained_on_these": found.trained_on_these, "output": out}, "\n\n".join(sections))
+    output.result({**record, "trained_on_these": evaluated.trained_on_these, "output": out}, "\n\n".join(sections))
 
 
 def _rows(results: Mapping[str, Evaluation], measures: Sequence[str]) -> Iterator[tuple[str, str, list[float]]]:

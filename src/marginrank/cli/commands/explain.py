@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Show what each feature contributes to the scores of a query.
 
-    Prints a table of the first documents or, with --document or --documents, all about one or two of them.
+    Prints a table of the top documents or, with --document or --documents, the details of one or two.
     Contributions are relative to the mean score of the query or, with --documents, to the score of the second document;
     they sum to the difference. For trees they are Shapley values.
     """
@@ -69,7 +69,7 @@ def command(
     if document is not None and documents is not None:
         raise UsageError("give --document for one document or --documents for two, not both")
     if plot is not None and not one:
-        raise UsageError("--plot goes with --document or --documents")
+        raise UsageError("--plot requires --document or --documents")
     if k is not None and one:
         raise UsageError("--k is for the table of documents; leave it out, or --document and --documents")
     check_inputs([model, *data])

@@ -79,35 +79,35 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
 def _data(path: Path, reading: ReadingOptions, fingerprint: bool) -> tuple[dict[str, Any], str]:
     from marginrank.data.queries import Queries  # noqa: PLC0415
 
-    found = reading.read([path], missing="nan", judged=False)
-    if isinstance(found, Queries):
-        return _queries(path, found, fingerprint)
+    data = reading.read([path], missing="nan", judged=False)
+    if isinstance(data, Queries):
+        return _queries(path, data, fingerprint)
     if fingerprint:
         raise DataError("only judged data with features has a fingerprint", path=path)
-    return _trec(path, found)
+    return _trec(path, data)
 
 
 def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str, Any], str]:
     from marginrank.data.statistics import profile  # noqa: PLC0415
 
-    found = profile(queries)
-    lengths, grades = found["list_lengths"], found["grades"]
-    missing, of_one_grade = found["missing_values"], found["queries_of_one_grade"]
+    data_profile = profile(queries)
+    lengths, grades = data_profile["list_lengths"], data_profile["grades"]
+    missing, of_one_grade = data_profile["missing_values"], data_profile["queries_of_one_grade"]
     single = "" if of_one_grade is None else f" ({of_one_grade:,} have a single grade)"
     entries = [
         ("data", str(path)),
-        ("queries", f"{found['queries']:,}{single}"),
-        ("documents", f"{found['documents']:,} ({found['zero_documents']:,} have only zero features)"),
+        ("queries", f"{data_profile['queries']:,}{single}"),
+        ("documents", f"{data_profile['documents']:,} ({data_profile['zero_documents']:,} have only zero features)"),
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
-        ("features", f"{found['features']:,} ({found['feature_type']})"),
+        ("features", f"{data_profile['features']:,} ({data_profile['feature_type']})"),
         ("grades", _grades(grades).split("\n")),
-        *_unjudged(found["unjudged"], found["documents"]),
-        ("constant", _listed("feature", found["constant_features"])),
-        ("equal features", _listed("group", [" = ".join(group) for group in found["duplicated_features"]])),
-        ("repeated rows", _repeated(found["repeated_documents"])),
+        *_unjudged(data_profile["unjudged"], data_profile["documents"]),
+        ("constant", _listed("feature", data_profile["constant_features"])),
+        ("equal features", _listed("group", [" = ".join(group) for group in data_profile["duplicated_features"]])),
+        ("repeated rows", _repeated(data_profile["repeated_documents"])),
         ("missing", _listed("feature", [f"{name} ({count(n, 'value')})" for name, n in missing.items()])),
     ]
-    record = {"kind": "queries", "path": path, **found}
+    record = {"kind": "queries", "path": path, **data_profile}
     if fingerprint:
         from marginrank.data.fingerprint import fingerprint as fingerprint_of  # noqa: PLC0415
 
@@ -123,7 +123,7 @@ def _grades(grades: dict[str, int] | None) -> str:
     total, width = sum(grades.values()), max(len(f"{n:,}") for n in grades.values())
     label = max(map(len, grades))
     return "\n".join(
-        f"{grade:>{label}}  {n:>{width},}  {100 * n / total:5.1f} %  {'█' * round(30 * n / total)}".rstrip()
+        f"{grade:>{label}}  {n:>{width},}  {100 * n / total:5.1f}%  {'█' * round(30 * n / total)}".rstrip()
         for grade, n in grades.items()
     )
 
@@ -164,4 +164,4 @@ def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
 
 def _unjudged(unjudged: int, documents: int) -> list[tuple[str, str]]:
     """Count the documents without a grade; nothing if there are none."""
-    return [("unjudged", f"{count(unjudged, 'document')}, {100 * unjudged / documents:.1f} %")] if unjudged else []
+    return [("unjudged", f"{count(unjudged, 'document')}, {100 * unjudged / documents:.1f}%")] if unjudged else []

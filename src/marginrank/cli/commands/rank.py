@@ -93,7 +93,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
     if kind == "parquet" and out is None:
         raise UsageError("a Parquet table cannot be printed; give a file with -o")
     if tag is not None and kind != "trec":
-        raise UsageError("--tag goes with --format trec")
+        raise UsageError("--tag requires --format trec")
 
 
 def _score(model: Path, data: list[Path], reading: ReadingOptions, *, named: bool) -> tuple[Queries, FloatArray]:

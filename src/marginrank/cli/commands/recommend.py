@@ -36,9 +36,9 @@ _HEADS: Final = ["user", "rank", "item", "score"]
 
 @dataclass(frozen=True)
 class RatingOptions:
-    """How files of ratings are read."""
+    """Options of reading ratings."""
 
-    panel: ClassVar = "Reading"
+    panel: ClassVar = "Input"
 
     user: Annotated[
         str | None,
@@ -69,7 +69,7 @@ class RatingOptions:
 
 @dataclass(frozen=True)
 class RecommenderOptions:
-    """What is trained, and how."""
+    """Options of training."""
 
     panel: ClassVar = "Training"
 
@@ -159,7 +159,7 @@ def command(
         list[str] | None, typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users")
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Length of the lists.")] = _K,
-    seen: Annotated[bool, typer.Option("--seen", help="Also recommend items that users have rated.")] = False,
+    seen: Annotated[bool, typer.Option("--seen", help="Also recommend items that the user has rated.")] = False,
     among: Annotated[
         Literal["rated", "unseen"] | None,
         typer.Option(
@@ -218,14 +218,14 @@ def command(
 
 
 def _check_usage(action: str, sources: Sequence[Path], training: RecommenderOptions, out: Path | None) -> None:
-    wanted = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
-    if len(sources) != len(wanted.split()):
+    expected = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
+    if len(sources) != len(expected.split()):
         hint = "; name users with --user" if action == "recommend" else ""
-        raise UsageError(f"{action} takes {wanted}; give {count(len(wanted.split()), 'file')}{hint}")
+        raise UsageError(f"{action} takes {expected}; give {count(len(expected.split()), 'file')}{hint}")
     if action == "train" and out is None:
         raise UsageError("train writes a model; give -o FILE")
     if action != "train" and training.given:
-        raise UsageError(f"{training.given[0]} goes with train; leave it out")
+        raise UsageError(f"{training.given[0]} is for train; leave it out")
     if action == "evaluate" and out is not None:
         raise UsageError("evaluate writes no file; leave out -o")
 
@@ -246,7 +246,7 @@ def _check_options(action: str, training: RecommenderOptions, columns: RatingOpt
     ]
     for option, value, actions in used:
         if value and action not in actions:
-            raise UsageError(f"{option} goes with {' and '.join(actions)}; leave it out")
+            raise UsageError(f"{option} is for {' and '.join(actions)}; leave it out")
 
 
 def _load(path: Path) -> Recommender:
@@ -322,7 +322,7 @@ def _write(
     recommender: Recommender, lists: dict[Any, list[Recommendation]], out: Path | None, force: bool, output: Output
 ) -> None:
     for user in sorted(set(lists) - set(recommender.user_ids_.tolist())):
-        note(f"user {user} is not in the training data, and gets the items that are best for everybody")
+        note(f"user {user} is not in the training data, and gets the items that are best for all users")
     record = {
         "lists": [
             {"user": user, "items": [{"item": one.item, "score": one.score} for one in found]}
@@ -372,9 +372,9 @@ def _evaluate(
     from marginrank.recommend import item_coverage  # noqa: PLC0415
 
     held_out = columns.read(source, recommender)
-    found = recommender.evaluate(held_out, training.measure, among=among, policy=policy)
+    results = recommender.evaluate(held_out, training.measure, among=among, policy=policy)
     reach = item_coverage(recommender, k)
-    document = found.to_dict()
+    document = results.to_dict()
     del document["per_query"]
     record = {**document, "catalogue": {**vars(reach), "popularity_bias": reach.popularity_bias}}
-    return record, f"{found}\n\n{reach}"
+    return record, f"{results}\n\n{reach}"

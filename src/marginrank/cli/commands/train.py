@@ -32,7 +32,7 @@ _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 class ContinueOptions:
     """The model that training continues from."""
 
-    panel: ClassVar = "Continuing"
+    panel: ClassVar = "Warm start"
 
     start_from: Annotated[
         Path | None,
@@ -62,15 +62,15 @@ class ContinueOptions:
         if self.start_from is not None and self.update is not None:
             raise UsageError("give --start-from or --update, not both")
         if self.keep_near and self.start_from is None:
-            raise UsageError("--keep-near goes with --start-from")
+            raise UsageError("--keep-near requires --start-from")
         if self.model is None:
             return
         option = "--update" if self.start_from is None else "--start-from"
         fixed = [one for one in fields(method) if one.name not in _OWN]
         kept = [*fixed, *(one for one in fields(tuning) if one.name != "valid")]
         for one in kept:
-            own = method if one in fixed else tuning
-            if _given(own, one):
+            options = method if one in fixed else tuning
+            if _given(options, one):
                 name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
                 raise UsageError(f"--{name}: {option} takes it from the model; leave it out")
         if checkpointing.checkpoint is not None and self.update is not None:
@@ -104,7 +104,7 @@ class ContinueOptions:
         progress.expect(1, method.gap)
         if self.update is not None:
             if not hasattr(ranker, "partial_fit"):
-                raise UsageError(f"--update: a {type(ranker).__name__} cannot be updated; train it anew")
+                raise UsageError(f"--update: a {type(ranker).__name__} cannot be updated; retrain it")
             before = ranker.model_
             if ranker.partial_fit(queries, callback=progress).model_ is before:
                 warnings.warn("no query has documents of different grades, so the model stays as it was", stacklevel=2)
@@ -155,7 +155,7 @@ def command(
         float | None,
         typer.Option(
             "-C",
-            help="Train with this C instead of choosing one; --valid then decides when to stop.",
+            help="Train with this C instead of choosing one; --valid is then used for early stopping.",
             rich_help_panel=TuneOptions.panel,
         ),
     ] = None,

@@ -18,7 +18,7 @@ from marginrank.cli.streams import note
 class CheckpointOptions:
     """The file from which a killed command is resumed."""
 
-    panel: ClassVar = "Checkpoint"
+    panel: ClassVar = "Checkpoints"
 
     checkpoint: Annotated[
         Path | None,
@@ -39,10 +39,12 @@ class CheckpointOptions:
         """Refuse, before any data is read, a file that cannot be the checkpoint."""
         if self.checkpoint is None:
             if self.resume:
-                raise UsageError("--resume goes with --checkpoint FILE")
+                raise UsageError("--resume requires --checkpoint FILE")
             return
         if not self.resume and self.checkpoint.exists():
-            raise UsageError(f"--checkpoint {self.checkpoint}: exists; give --resume to go on from it, or another name")
+            raise UsageError(
+                f"--checkpoint {self.checkpoint}: exists; give --resume to continue from it, or another name"
+            )
         check_outputs([self.checkpoint], inputs=[one for one in others if one is not None], force=True)
         if self.checkpoint in others:
             raise UsageError(f"--checkpoint {self.checkpoint}: this is the name of another file; choose another")
@@ -56,6 +58,6 @@ class CheckpointOptions:
         if self.checkpoint is None:
             return
         if stopped:
-            note(f"kept {self.checkpoint}; the same command with --resume goes on from there")
+            note(f"kept {self.checkpoint}; run the same command with --resume to continue")
         else:
             self.checkpoint.unlink(missing_ok=True)

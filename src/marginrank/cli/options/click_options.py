@@ -34,9 +34,9 @@ def _column(name: str, role: str, usual: str) -> Any:
 
 @dataclass(frozen=True)
 class ClickLogOptions:
-    """How to read a click log, as `read_clicks` and `read_ubi` do."""
+    """Options of reading a click log, those of `read_clicks` and `read_ubi`."""
 
-    panel: ClassVar = "Log"
+    panel: ClassVar = "Click log"
 
     query: Annotated[str | None, _column("query", "query ids", "query, qid, ...")] = None
     document: Annotated[str | None, _column("document", "document ids", "document_id, doc_id, ...")] = None
@@ -52,7 +52,7 @@ class ClickLogOptions:
     ] = None
     merge: Annotated[
         bool,
-        typer.Option("--merge/--no-merge", help="Take impressions with the same query id as one query."),
+        typer.Option("--merge/--no-merge", help="Treat impressions with the same query id as one query."),
     ] = True
     aggregate: Annotated[
         bool, typer.Option("--aggregate", help="Add up equal rows while reading, for logs larger than memory.")
@@ -91,7 +91,7 @@ class ClickLogOptions:
                 merge=self.merge,
             )
         if self.application is not None:
-            raise UsageError("--application goes with --ubi")
+            raise UsageError("--application requires --ubi")
         return read_clicks(
             path,
             query=self.query,
@@ -112,7 +112,7 @@ class ClickLogOptions:
 
 @dataclass(frozen=True)
 class ClickFeatureOptions:
-    """Where the features of shown documents are."""
+    """Options of reading the features of shown documents."""
 
     panel: ClassVar = "Features"
 
@@ -144,7 +144,7 @@ class ClickFeatureOptions:
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
             help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
-            show_default="error; nan for drift and fuse, and for models that take missing values",
+            show_default="error; nan if the command or the model takes missing values",
         ),
     ] = None
 
@@ -157,14 +157,14 @@ class ClickFeatureOptions:
                 raise UsageError("name the features: --table FILE, or --feature COLUMN of the log")
             return log.read(path, names, chosen)
         check_inputs([self.table])
-        found = log.read(path)
+        clicks = log.read(path)
         columns = {"qid": self.qid, "document_id": self.document_id, "features": names or None}
-        return found.with_features(self.table, unknown=self.unknown, missing=chosen, **columns)
+        return clicks.with_features(self.table, unknown=self.unknown, missing=chosen, **columns)
 
 
 @dataclass(frozen=True)
 class PropensityOptions:
-    """How clicks are corrected."""
+    """Options of the correction of clicks."""
 
     panel: ClassVar = "Propensities"
 
@@ -177,7 +177,7 @@ class PropensityOptions:
             show_default="the column propensity of the log",
         ),
     ] = None
-    clip: Annotated[float, typer.Option(min=0.0, max=1.0, help="Smallest propensity; lower ones count as this.")] = 0.0
+    clip: Annotated[float, typer.Option(min=0.0, max=1.0, help="Raise smaller propensities to this.")] = 0.0
 
     def check(self) -> None:
         """Refuse what can be refused before any data is read."""
@@ -192,16 +192,16 @@ class PropensityOptions:
             if log.propensity is None:
                 raise UsageError(f"the log has no propensities; give --propensities: {_CHOICES}")
             if self.clip:
-                raise UsageError("--clip goes with --propensities; those of the log are taken as they are")
+                raise UsageError("--clip requires --propensities; those of the log are taken as they are")
             return None
         for method in _METHODS:
             if self.propensities == method:
                 return estimate_propensities(log, method, clip=self.clip, resamples=resamples)
-        found = self._given(log.depth)
-        if len(found.values) < log.depth:
-            n = len(found.values)
+        propensities = self._given(log.depth)
+        if len(propensities.values) < log.depth:
+            n = len(propensities.values)
             raise UsageError(f"the log has position {log.depth}, and --propensities has {n} numbers; give --depth {n}")
-        return found
+        return propensities
 
     def _given(self, depth: int) -> Propensities:
         from marginrank.clicks import Propensities  # noqa: PLC0415

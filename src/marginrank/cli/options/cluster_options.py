@@ -26,7 +26,7 @@ class ClusterOptions:
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Train on this many worker processes of this machine; each file is a partition. Needs Dask."
+            min=1, help="Train on this many worker processes on this machine; each file is a partition. Needs Dask."
         ),
     ] = None
     scheduler: Annotated[
@@ -57,7 +57,9 @@ class ClusterOptions:
             try:
                 client = Client(self.scheduler, timeout=_PATIENCE)
             except (OSError, ValueError) as error:
-                raise UsageError(f"--scheduler {self.scheduler}: no scheduler answers there ({error})") from None
+                raise UsageError(
+                    f"--scheduler {self.scheduler}: no scheduler is reachable at this address ({error})"
+                ) from None
             with client:
                 _announce(client, quiet)
                 yield client

@@ -36,7 +36,7 @@ class EvaluationOptions:
     ] = field(default_factory=list)
     policy: Annotated[str, policy_option()] = "standard"
     depth: Annotated[
-        int | None, typer.Option(min=1, help="Evaluate only this many documents of each ranking.", show_default="all")
+        int | None, typer.Option(min=1, help="Evaluate rankings down to this depth.", show_default="all")
     ] = None
     missing_topics: Annotated[
         Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")
@@ -45,7 +45,7 @@ class EvaluationOptions:
 
     @property
     def unjudged_rule(self) -> Literal["skip", "irrelevant"]:
-        """What becomes of documents without a grade."""
+        """The treatment of documents without a grade."""
         return self.unjudged or "irrelevant"
 
     @property

@@ -61,7 +61,9 @@ Judged: TypeAlias = Annotated[Path, typer.Argument(metavar="JUDGED", help="Judge
 By: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--by", metavar="COLUMN", help="Also show results by this column of JUDGED, which has one value per query."
+        "--by",
+        metavar="COLUMN",
+        help="Also break results down by this column of JUDGED, which has one value per query.",
     ),
 ]
 
@@ -73,7 +75,9 @@ IntervalsOption: TypeAlias = Annotated[
 #: Whether means have bounds over the grades of unjudged documents.
 BoundsOption: TypeAlias = Annotated[
     bool,
-    typer.Option("--bounds", help="Print the lowest and highest means that grades of unjudged documents allow."),
+    typer.Option(
+        "--bounds", help="Print the lowest and highest possible means, over all grades of unjudged documents."
+    ),
 ]
 
 #: What is judged.

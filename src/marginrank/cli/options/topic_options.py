@@ -33,7 +33,7 @@ class TopicOptions:
     def limit(self) -> float:
         """The limit of each topic."""
         if self.topic_limit is not None and self.topics is None:
-            raise UsageError("--topic-limit goes with --topics")
+            raise UsageError("--topic-limit requires --topics")
         if self.topic_limit is not None and not 0 < self.topic_limit < float("inf"):
             raise UsageError(f"--topic-limit is {self.topic_limit:g}; give a positive number")
         return 1.0 if self.topic_limit is None else self.topic_limit
@@ -79,5 +79,5 @@ def _weight(text: str, line: int) -> float:
     except ValueError:
         weight = -1.0
     if not 0 <= weight < float("inf"):
-        raise DataError(f"weight is {text!r}; give a number from 0 up", line=line)
+        raise DataError(f"weight is {text!r}; give a number of at least 0", line=line)
     return weight

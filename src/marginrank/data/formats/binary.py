@@ -248,7 +248,7 @@ def _sparse_from(arrays: Mapping[str, AnyArray], n_features: int | None) -> sp.c
     if not all(part.ndim == 1 and np.issubdtype(part.dtype, np.integer) for part in (indices, indptr)):
         raise ValueError("X.indices and X.indptr must be lists of whole numbers")
     if np.any(indptr[1:] < indptr[:-1]):
-        raise ValueError("X.indptr must not fall")
+        raise ValueError("X.indptr must not decrease")
     width = n_features if n_features is not None else int(indices.max()) + 1 if indices.size else 0
     return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
 

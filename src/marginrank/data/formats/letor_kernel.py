@@ -14,7 +14,7 @@ from marginrank.runtime.kernels import njit
 COLON: Final = 58
 EQUALS: Final = 61
 
-# What the kernel found wrong; the wording is in letor_block.py.
+# What the kernel found wrong; the wording is in letor.py.
 FINE: Final = 0
 BAD_GRADE: Final = 1
 NEGATIVE_GRADE: Final = 2
@@ -36,7 +36,7 @@ MAX_INDEX: Final = 2**31 - 2
 
 
 class Found(NamedTuple):
-    """What `parse_block` counted, and where it stopped if something was wrong."""
+    """Counts of `parse_block`, and where it stopped if something was wrong."""
 
     n_rows: int
     n_values: int

@@ -57,7 +57,7 @@ class Tokens:
         return quoted(re.split(rb"[ \t\r\n#]", self.data[at : at + 200], maxsplit=1)[0])
 
     def error(self, at: int, problem: Message) -> DataError:
-        """Say what is wrong at a place."""
+        """Return the error at a place."""
         return DataError(problem, path=self.path, line=self.line(at), column=self.column(at))
 
     def line(self, at: int) -> int:
@@ -232,7 +232,7 @@ def line_blocks(path: Path, size: int = TEXT_BLOCK_BYTES, budget: int | None = N
     return before it.
 
     Raises:
-        DataError: The data is no text, or it is compressed and damaged or cut short. The lines of the blocks before
+        DataError: The data is not text, or it is compressed and damaged or cut short. The lines of the blocks before
             have been yielded.
     """
     rest = b""

@@ -245,7 +245,7 @@ def _check_words(tag: str, run: Run) -> None:
         for word in words:
             if not word or _BLANK_OR_CONTROL.search(word):
                 raise DataError(
-                    f"{name} {word!r} cannot stand in a TREC run: it is empty, or holds a blank or a control character"
+                    f"{name} {word!r} cannot be in a TREC run: it is empty, or holds a blank or a control character"
                 )
     _refuse_repeated(run.topics, run.offsets, run.document_ids, None)
 
@@ -324,7 +324,7 @@ def _numbers(block: Tokens, spans: IntArray) -> FloatArray:
 
 
 def _python_number(block: Tokens, start: int, end: int) -> float:
-    """Read what the kernel left over, or refuse what is no number."""
+    """Read what the kernel left over, or refuse what is not a number."""
     word = block.data[start:end]
     value = float(word) if DECIMAL.fullmatch(word) else np.nan
     if not np.isfinite(value):
@@ -338,7 +338,7 @@ def _refuse_repeated(
     document_ids: AnyArray,
     source: tuple[list[tuple[Path, IntArray]], IntArray | None] | None,
 ) -> None:
-    """Refuse a document that stands twice for a topic: every measure would count it twice."""
+    """Refuse a document that appears twice for a topic: every measure would count it twice."""
     repeated = repeated_document(np.repeat(np.arange(len(topics)), np.diff(offsets)), document_ids)
     if repeated is None:
         return

@@ -25,7 +25,7 @@ _EVEN: Final = 1e-12
 
 
 class PairCosts(NamedTuple):
-    """What a pair in the wrong order costs, and the scale of φpo, per query."""
+    """Cost of a pair in the wrong order, and scale of φpo, per query."""
 
     costs: FloatArray
     scales: FloatArray

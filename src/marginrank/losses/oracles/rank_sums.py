@@ -35,7 +35,7 @@ def n_states(depth: int, n_levels: int) -> int:
 
 
 class States(NamedTuple):
-    """How many documents of each level are placed, table by table for every number of levels that occurs.
+    """Numbers of placed documents of each level, a table for every number of levels that occurs.
 
     ``tables[L]`` is the first row for L levels. A row of ``successors`` holds the states with one more
     document of each level, a row of ``predecessors`` those with one fewer, numbered inside their table.

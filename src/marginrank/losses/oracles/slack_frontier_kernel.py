@@ -354,7 +354,7 @@ def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):
 
 
 class FrontierTask(NamedTuple):
-    """What is maximised: profile, scales and y* of the map; gains and discounts, or credits, of the measure."""
+    """Terms of the objective: profile, scales and y* of the map; gains and discounts, or credits, of the measure."""
 
     profile: FloatArray
     scales: FloatArray

@@ -236,7 +236,7 @@ class TorchRankSums(TorchLoss):
 
     @cached_property
     def _n_ranked(self) -> Any:
-        """How many of the first ranks each query has; 0 if it does not count."""
+        """The number of the first ranks that each query has; 0 if it does not count."""
         return self.device.torch.where(self._active, self._lengths.clamp(max=len(self.discounts)), 0)
 
     @cached_property
@@ -256,7 +256,7 @@ class TorchRankSums(TorchLoss):
 
     @cached_property
     def _drops(self) -> Any:
-        """How far A falls from each of the first ranks to the last rank of each query, 0 if that is one of them."""
+        """The decrease of A from each of the first ranks to the last rank of each query, 0 if that is one of them."""
         last = self.profile[(self._lengths - 1).clamp(min=0)]
         falls = self.profile[: len(self.discounts), None] - last
         return self.device.torch.where(self._lengths > len(self.discounts), falls, 0.0)
@@ -277,7 +277,7 @@ class TorchRankSums(TorchLoss):
 
     @cached_property
     def _states_at(self) -> Any:
-        """How many documents are placed in each state."""
+        """The number of documents placed in each state."""
         return self.states.counts.sum(1)
 
     @cached_property

@@ -18,7 +18,7 @@ from marginrank.scorers.terms import unit_context
 from marginrank.typing import FloatArray, IntArray
 
 #: Quantiles of a context column that become 0 and 1, so that a few odd queries do not set the scale.
-_QUANTILES: Final = (0.05, 0.95)
+QUANTILES: Final = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ class Adaptive(Scorer):
         """Return the form, with the scale of the context."""
         columns = self._context(queries)
         z = np.asarray(queries.dense()[:, columns], dtype=np.float64)
-        low, high = np.quantile(z, _QUANTILES, axis=0)
+        low, high = np.quantile(z, QUANTILES, axis=0)
         # A column that is the same nearly everywhere, such as a rare flag, keeps its range.
         narrow = low == high
         low, high = np.where(narrow, z.min(axis=0), low), np.where(narrow, z.max(axis=0), high)
         width = high - low
         if not width.any():
             raise DataError(
-                "no context column varies between queries, so weights cannot depend on them; scaling by query makes "
-                "them constant: give raw values, or use ",
+                "no context column varies between these training queries, so weights cannot depend on them; name "
+                "columns that vary, in every fold too; scaling by query makes them constant, unlike ",
                 Parameter("scaling", "standard"),
             )
         center = np.zeros(len(columns)) if self.nonnegative else unit_context(z, low, width).mean(axis=0)

@@ -45,8 +45,8 @@ class Boosted(StagedScorer):
         min_documents: Minimum number of documents in a leaf; for LightGBM only.
         l2: Added to the curvature of each leaf, which with ``curvature="gradient"`` is the sum of the absolute
             gradients; each query counts 1 on average.
-        features: Share of the features that a tree may split, drawn anew for each tree.
-        queries: Share of the queries that a tree is grown on, drawn anew for each tree.
+        features: Share of the features that a tree may split, redrawn for each tree.
+        queries: Share of the queries that a tree is grown on, redrawn for each tree.
         bags: Number of forests to average, each with up to ``trees`` trees and its own samples of queries and features.
             Needs ``queries`` or ``features`` below 1; training and scoring take that many times as long.
         strongest: Number of features to keep: those with the largest total gain in a first forest of up to 100 trees.
@@ -99,7 +99,7 @@ class Boosted(StagedScorer):
         if not (self.learning_rate > 0 and np.isfinite(self.learning_rate)):
             raise ValueError(f"learning_rate is {self.learning_rate}; give a number above 0")
         if not (self.l2 >= 0 and np.isfinite(self.l2)):
-            raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
+            raise ValueError(f"l2 is {self.l2}; give a number of at least 0")
         for name in ("features", "queries"):
             share = getattr(self, name)
             if not 0 < share <= 1:
@@ -123,7 +123,7 @@ class Boosted(StagedScorer):
 
     @property
     def refits(self) -> Towards | None:
-        """What refitted leaves are regularised towards."""
+        """The values that refitted leaves are regularized towards."""
         return self.refit
 
     @property
@@ -156,7 +156,7 @@ class Boosted(StagedScorer):
         check_curvature(loss, self.curvature)
         if not loss.convex and not risk.start.any():
             raise ParameterError(
-                "the gradient of the tight bound is 0 at scores 0, where boosted trees begin; use ",
+                "the gradient of the tight bound is 0 at scores 0, where boosted trees start; use ",
                 Parameter("bound", "hinge"),
                 ", or a start: ",
                 Parameter("scorer", "boosted(start=linear)"),

@@ -68,7 +68,7 @@ def ascend(
         if step <= 0.0 or not change.any():
             return
         alpha = program.feasible(alpha + step * change)
-        # Summed anew: a bound must not contain the rounding errors of all steps.
+        # Summed from scratch: a bound must not contain the rounding errors of all steps.
         gradient = alpha @ program.gradients
         v = program.project(-gradient)
         values = program.values_at(v)

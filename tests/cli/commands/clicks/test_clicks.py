@@ -70,7 +70,7 @@ def test_clicks_and_judgements_are_trained_together(run, fails):
     found = tune_with_judgements(Ranker("ranksvm"), log, judged, Cs=[0.1, 1.0], folds=2)
     assert (done["share"], done["C"]) == (found.share, found.C)
     assert load("both.safetensors").coef_ == pytest.approx(found.ranker.coef_)
-    assert "-C does not go with --with-judged" in fails(*words, "-C", "1", "-o", "m", code=2)
+    assert "-C cannot be combined with --with-judged" in fails(*words, "-C", "1", "-o", "m", code=2)
 
 
 def test_features_of_the_log_itself(run):
@@ -198,7 +198,7 @@ def test_user_behavior_insights(run):
         (("evaluate", "clicks.csv", "price", *JOINED, "--propensities", "eta=1", "-m", "ndcg@10"), 2, "need grades"),
         (("evaluate", "clicks.csv", "size", *JOINED, "--propensities", "eta=1"), 1, "'size'"),
         (("evaluate", "clicks.csv", "price", *JOINED, "--propensities", "products.csv"), 1, "this has no propensities"),
-        (("preference", "clicks.csv", "--true-share", "0.5"), 2, "--true-share goes with --planned"),
+        (("preference", "clicks.csv", "--true-share", "0.5"), 2, "--true-share requires --planned"),
         (("interleave", "bm25.run", "scores.txt", "-o", "l.csv"), 1, "these are scores"),
         (("simulate", "judged.qrels", "bm25.run", "-o", "l.csv"), 1, "TREC judgements have no documents"),
         (("simulate", "test.txt", "1", "-o", "l.txt"), 1, ".csv, .tsv or .parquet"),
@@ -221,5 +221,5 @@ def test_logs_that_cannot_identify_propensities_are_refused_with_options(fails, 
 
 def test_added_up_logs_are_not_written(tmp_path):
     log = ClickLog.from_counts(["a"], ["x"], [1], shown=[10], clicks=[3])
-    with pytest.raises(ValueError, match="added up"):
+    with pytest.raises(ValueError, match="aggregated"):
         write_clicks(tmp_path / "log.csv", log)

@@ -66,7 +66,7 @@ def test_a_single_model_is_shown_what_it_would_learn_from(run, fails):
 @pytest.mark.usefixtures("half")
 def test_what_is_wrong_is_said(fails):
     words = ("judge", "next", "half.qrels", "bm25.run")
-    said = "error: which system is better takes two of them; give another one, or a model to train again\n"
+    said = "error: a comparison needs two systems; give another one, or a model to train again\n"
     assert fails(*words, code=2) == said
     assert "--measure is ndcg@10, which is not a sum over documents" in fails(
         *words, "dense.run", "-m", "ndcg@10", code=2

@@ -68,7 +68,7 @@ def test_runs_say_what_is_judged(run, served):
         (("documents.csv", "--depth", "3"), 1, "name them with --pairs"),
         (("documents.csv", "--scale", "good,bad"), 2, "give grades such as 0,1,2"),
         (("documents.csv", "--db", "documents.csv"), 1, "both input and output"),
-        (("documents.csv", "--db", "raters.csv"), 1, "raters.csv: this is no database of judgements"),
+        (("documents.csv", "--db", "raters.csv"), 1, "raters.csv: this is not a database of judgements"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(fails, served, words, code, said):

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from typing import Final
 
-HELP: Final = "Train and evaluate rankers from a search log, with the position bias of clicks taken out."
+HELP: Final = "Train and evaluate rankers from click logs, corrected for position bias."

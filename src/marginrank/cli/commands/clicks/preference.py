@@ -25,7 +25,7 @@ def command(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence level of intervals.")] = 0.95,
     planned: Annotated[
-        int | None, typer.Option(min=1, help="Print the power of a test with so many impressions.")
+        int | None, typer.Option(min=1, help="Print the power of a test with this many impressions.")
     ] = None,
     share: Annotated[
         float | None,
@@ -36,12 +36,12 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Count the interleaved impressions that each ranker has won, with a sign test and an interval.
+    """Count the interleaved impressions that each ranker won, with a sign test and an interval.
 
     The log has the impression of each row and, for team draft, the team as its system.
     """
     if share is not None and planned is None:
-        raise UsageError("--true-share goes with --planned")
+        raise UsageError("--true-share requires --planned")
     if rankings is not None and len(rankings) != 2:
         raise UsageError("--rankings: give it twice, for the two rankings")
     check_inputs(rankings or [])
@@ -52,18 +52,18 @@ def command(
     if rankings is not None:
         lists = read_rankings(*rankings)
         both = {query: lists[str(query)] for query in shown.documents.query_ids.tolist() if str(query) in lists}
-    found = compare_interleaved(shown, rankings=both, confidence=confidence)
+    outcome = compare_interleaved(shown, rankings=both, confidence=confidence)
     record: dict[str, Any] = {
-        "rankers": found.names,
-        "wins": found.wins,
-        "ties": found.ties,
-        "share": found.share,
-        "interval": found.interval,
-        "p": found.p,
+        "rankers": outcome.names,
+        "wins": outcome.wins,
+        "ties": outcome.ties,
+        "share": outcome.share,
+        "interval": outcome.interval,
+        "p": outcome.p,
     }
-    text = str(found)
+    text = str(outcome)
     if planned is not None:
-        power = found.power(planned, share=share)
+        power = outcome.power(planned, share=share)
         record |= {"planned": planned, "power": power}
         text += f"\npower of a test with {planned:,} impressions: {power:.1%}"
     output.result(record, text)

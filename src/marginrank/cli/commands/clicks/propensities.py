@@ -28,7 +28,7 @@ def command(
             "maximum likelihood of the position-based model."
         ),
     ] = "harvest",
-    clip: Annotated[float, typer.Option(min=0.0, max=1.0, help="Smallest propensity; lower ones count as this.")] = 0.0,
+    clip: Annotated[float, typer.Option(min=0.0, max=1.0, help="Raise smaller propensities to this.")] = 0.0,
     confidence: Annotated[float, typer.Option(help="Confidence level of intervals.")] = 0.95,
     resamples: Annotated[
         int, typer.Option(min=0, help="Number of bootstrap samples of queries; 0 for no intervals.")
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Estimate the probability that each position is examined, relative to position 1.
 
-    Prints intervals, the bias that clipping makes, and what the method assumes. A log that cannot identify the curve,
+    Prints intervals, the bias due to clipping, and the assumptions of the method. A log that cannot identify the curve,
     such as one of a single ranker, is refused. The file of -o goes to --propensities of the other commands.
     """
     check_outputs([out, plot], inputs=[log], force=force)

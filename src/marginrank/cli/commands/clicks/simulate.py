@@ -33,7 +33,7 @@ def command(
         Literal["position", "cascade"],
         typer.Option(help="position: examine position k with probability 1/k^eta; cascade: read until satisfied."),
     ] = "position",
-    eta: Annotated[float, typer.Option(min=0.0, help="With --users position, how fast attention falls.")] = 1.0,
+    eta: Annotated[float, typer.Option(min=0.0, help="With --users position, how fast attention decays.")] = 1.0,
     relevant: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Probability of a click on an examined document of the highest grade."),
@@ -45,9 +45,9 @@ def command(
     random_state: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
     force: Force = False,
 ) -> None:
-    """Simulate users who click on the rankings of systems, by the grades of judged queries.
+    """Simulate users who click on the rankings of systems; better grades get more clicks.
 
-    With one log after another you see how many clicks you need.
+    Simulate logs of several sizes to see how many clicks you need.
     """
     check_outputs([out], inputs=[judged, *systems], force=force)
     check_systems("clicks simulate", judged, systems)
@@ -80,4 +80,4 @@ def _numbers(words: str | None) -> list[float] | None:
     try:
         return None if words is None else [float(word) for word in words.split(",")]
     except ValueError:
-        raise UsageError(f"--shares {words}: write numbers with commas between them, for example 0.9,0.1") from None
+        raise UsageError(f"--shares {words}: write numbers separated by commas, for example 0.9,0.1") from None

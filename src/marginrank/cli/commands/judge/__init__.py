@@ -6,7 +6,7 @@ from typing import Final
 
 HELP: Final = (
     "Judge documents, and work with the judgements of several raters.\n\n"
-    "marginrank judge DATA opens the page to judge in, like marginrank judge page DATA."
+    "marginrank judge DATA opens the judging page, like marginrank judge page DATA."
 )
 #: The command that is meant by ``marginrank judge DATA``.
 DEFAULT: Final = "page"

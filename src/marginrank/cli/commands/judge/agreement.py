@@ -1,4 +1,4 @@
-"""``marginrank judge agreement``: how far raters agree, and what each of them is like."""
+"""``marginrank judge agreement``: agreement, bias and spread of raters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command(
     distance: DistanceOption = "quadratic",
     confidence: Confidence = 0.95,
 ) -> None:
-    """Show how far raters agree, and what each of them is like.
+    """Measure how well raters agree, and the bias and spread of each.
 
     Prints Krippendorff's alpha of all raters and weighted kappa of each pair; bias and spread of each rater; ratings
     that look constant or copied; the queries with most disagreement.
@@ -28,9 +28,9 @@ def command(
     record: dict[str, Any] = {"alpha": None, "kappa": [], **report.to_dict()}
     sections = [str(report)]
     if (judgements.judged.sum(axis=1) > 1).any():
-        found = agreement(judgements, distance=distance, confidence=confidence)
-        record |= found.to_dict()
-        sections.insert(0, str(found))
+        result = agreement(judgements, distance=distance, confidence=confidence)
+        record |= result.to_dict()
+        sections.insert(0, str(result))
     else:
         sections.insert(0, "no document was judged by two raters, so there is no agreement to measure")
     output.result(record, "\n\n".join(sections))

@@ -23,14 +23,14 @@ def command(
     distance: DistanceOption = "quadratic",
     confidence: Confidence = 0.95,
 ) -> None:
-    """Audit the grades of a machine against those of people, on the documents that both judged.
+    """Audit machine grades against those of people, on documents that both judged.
 
-    Prints weighted kappa with each person, and of people with each other; how much higher the machine grades than
-    people do, and how often as they do or higher: in all, by their grade and by segment, with intervals.
+    Prints the weighted kappa of the machine with each person and of people with each other, how much higher the machine
+    grades, and how often it gives the same grade or a higher one: overall, by grade and by segment, with intervals.
     """
     judgements = read_raters(sources)
-    found = None if segments is None else read_query_segments(segments)
+    segment_by_query = None if segments is None else read_query_segments(segments)
     from marginrank.judging import audit  # noqa: PLC0415
 
-    result = audit(judgements, machine, segments=found, distance=distance, confidence=confidence)
+    result = audit(judgements, machine, segments=segment_by_query, distance=distance, confidence=confidence)
     output.result(result.to_dict(), str(result))

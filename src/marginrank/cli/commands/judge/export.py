@@ -25,11 +25,11 @@ def command(
     output: Output,
     raters: Annotated[
         list[str] | None,
-        typer.Option("--rater", metavar="NAME", help="Only this rater; repeat for more.", show_default="all"),
+        typer.Option("--rater", metavar="NAME", help="Export only this rater; repeat for more.", show_default="all"),
     ] = None,
     kind: Annotated[
         Literal["csv", "trec", "quepid"] | None,
-        typer.Option("--format", help="What to write.", show_default="trec for .qrels, else csv"),
+        typer.Option("--format", help="Format of the output.", show_default="trec for .qrels, else csv"),
     ] = None,
     force: Force = False,
 ) -> None:

@@ -34,7 +34,9 @@ def command(
     rater_name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="The rater of a file that names none.", show_default="the name of the file or list"
+            metavar="NAME",
+            help="Name of the rater, for files without one.",
+            show_default="the name of the file or list",
         ),
     ] = None,
     force: Force = False,

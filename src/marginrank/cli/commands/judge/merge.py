@@ -14,7 +14,7 @@ from marginrank.runtime.text import count, printable
 
 EXAMPLES: Final = ("marginrank judge merge raters.csv -o merged.csv",)
 
-_METHOD: Final = "The mean, the most frequent grade, or the most probable one by how reliable raters are."
+_METHOD: Final = "The mean, the most frequent grade, or the most probable one, given how reliable each rater is."
 
 
 def command(
@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """Merge the grades of several raters into one for each document, with its uncertainty.
 
-    Prints the disputed documents in the order to look at them again: the most uncertain first.
+    Prints the disputed documents, the most uncertain first.
     """
     judgements = read_raters(sources)
     check_outputs([out], inputs=sources, force=force)

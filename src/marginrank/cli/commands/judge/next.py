@@ -45,12 +45,12 @@ def command(
     out: Annotated[Path | None, out_option("Write the documents to this CSV file.", "none")] = None,
     force: Force = False,
 ) -> None:
-    """Choose the unjudged documents that tell most about which system is better, and say when to stop.
+    """Choose the unjudged documents that say most about which system is better, and tell when to stop.
 
-    Prints, for each pair of systems, the difference that is expected, its worst case over the grades of unjudged
-    documents, and the probability that the better system stays the better one; then the documents to judge next.
-    With a single model, they are those that training it again would learn most from: rankers trained on samples of the
-    judged queries disagree about them.
+    Prints the expected difference of each pair of systems, its worst case over the grades of unjudged documents, and
+    the probability that the better system stays better; then the documents to judge next. With a single model, these
+    are the documents that retraining would learn most from: rankers trained on samples of the judged queries disagree
+    about them.
     """
     names = system_names(systems, columns_among(systems))
     check_systems("judge next", judged, systems)
@@ -77,7 +77,7 @@ def _to_learn(judged: Queries | Qrels, system: Ranker | FloatArray | Run, budget
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
 
     if not isinstance(system, Ranker) or not isinstance(judged, Queries):
-        raise UsageError("which system is better takes two of them; give another one, or a model to train again")
+        raise UsageError("a comparison needs two systems; give another one, or a model to train again")
     return learn_next(system, judged, budget=budget, committee=committee)
 
 

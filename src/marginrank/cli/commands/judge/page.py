@@ -25,20 +25,18 @@ def command(
     ],
     output: Output,
     db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where grades are stored.", show_default="DATA with .judged.db")
+        Path | None, typer.Option(metavar="FILE", help="Database of grades.", show_default="DATA with .judged.db")
     ] = None,
     pairs: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Which documents of which queries to judge: TREC runs or tables; repeat for more."
-        ),
+        typer.Option(metavar="FILE", help="Query–document pairs to judge: TREC runs or tables; repeat for more."),
     ] = None,
     depth: Annotated[
-        int | None, typer.Option(min=1, help="Judge only the first so many documents of each query in --pairs.")
+        int | None, typer.Option(min=1, help="Judge only this many documents of each query in --pairs.")
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A table of queries: id, text, and what raters should know."),
+        typer.Option(metavar="FILE", help="A table of queries: id, text, and notes for raters."),
     ] = None,
     unjudged: Annotated[
         bool, typer.Option("--only-unjudged", help="Leave out documents that have a grade in DATA.")
@@ -56,18 +54,18 @@ def command(
     scale: Annotated[
         str, typer.Option(help="Grades to choose from.")
     ] = "0=Irrelevant,1=Marginal,2=Fair,3=Good,4=Perfect",
-    seed: Annotated[int, typer.Option(help="Seed of the order of documents, another one for each rater.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order of documents, which differs by rater.")] = 0,
     in_order: Annotated[bool, typer.Option("--in-order", help="Judge in the order of the file.")] = False,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port to listen on.", show_default="that of the last time")
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on.", show_default="the one used last")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Open a page to judge documents in, on this machine only: marginrank judge DATA.
 
-    The page shows a query and a document; digits are grades, S skips, U undoes, N takes a note. It shows no ranks,
-    scores or grades of others, and each rater has another order of documents. A grade is on the disk
-    before the next document comes. Stop with Ctrl-C, and go on with the same command and the same address.
+    The page shows a query and a document: press a digit to grade, S to skip, U to undo, N to add a note. It hides
+    ranks, scores and the grades of others, and each rater sees the documents in a different order. Each grade is saved
+    before the next document appears. Stop with Ctrl-C; to continue, run the same command and open the same address.
 
     marginrank judge export writes the grades as CSV, TREC judgements or for Quepid.
     """
