@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from marginrank import load
+from marginrank.cli.exit_codes import INTERRUPTED, exit_code_of
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these are the ways of Unix shells")
 
@@ -132,6 +133,8 @@ def small_disk(monkeypatch):
 @pytest.mark.parametrize("save", SAVES)
 def test_a_disk_that_fills_up_leaves_the_old_file(run, folder, small_disk, save):
     words = SAVES[save].format("new").split()
+    # Kernels that no test before has compiled would be too large for the disk.
+    assert run(*words, "--force").code == 0
     target = folder / words[-1]
     target.write_bytes(b"old")
     before = sorted(folder.iterdir())
@@ -216,6 +219,21 @@ def test_an_interrupt_during_imports_ends_quietly(folder):
     assert done.stdout.splitlines() == [f"{module} 130" for module in MODULES]
     assert "Traceback" not in done.stderr
     assert not (folder / "new.safetensors").exists()
+
+
+class _Interrupting:
+    """A descriptor that is interrupted when its class is created, as a class of a module that is imported."""
+
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_class_is_created_is_an_interrupt(capsys):
+    def create():
+        type("Imported", (), {"member": _Interrupting()})
+
+    assert exit_code_of(create) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted; nothing was written\n"
 
 
 @pytest.mark.slow

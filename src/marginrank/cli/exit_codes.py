@@ -141,12 +141,21 @@ def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> in
     except Exception as error:
         if show_traceback:
             traceback.print_exc()
-        message, exit_code = describe(error)
-        note(f"error: {message}")
-        return exit_code
+        if not _caused_by_interrupt(error):
+            message, exit_code = describe(error)
+            note(f"error: {message}")
+            return exit_code
+        code = INTERRUPTED
     if code == INTERRUPTED:
         note("interrupted; nothing was written")
     return code if isinstance(code, int) else OK
+
+
+def _caused_by_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C raised an error: Python 3.11 makes it a RuntimeError while a class is being created."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def describe(error: Exception) -> tuple[str, int]:
