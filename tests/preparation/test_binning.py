@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 
 from marginrank import Additive, Queries
 from marginrank.distributed import DistributedQueries
-from marginrank.preparation.binning import quantile_ranks, values_at
+from marginrank.preparation.binning import quantile_ranks, sort_values, values_at
 from marginrank.scorers.additive.bin_placement import learn_bins
 
 PLACES = [(spacing, shape) for spacing in ("quantile", "even", "mixed") for shape in ("steps", "lines")]
@@ -64,3 +67,20 @@ def test_thresholds_are_those_of_all_rows(spacing, shape, dtype, monkeypatch):
                 np.testing.assert_array_equal(ours, theirs)
             if shape == "lines":
                 np.testing.assert_array_equal(got.starts, expected.starts)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(data=st.data())
+def test_a_radix_sort_is_a_sort(dtype, data):
+    width = 8 * np.dtype(dtype).itemsize
+    values = data.draw(arrays(dtype, st.integers(0, 40), elements=st.floats(width=width)))
+    values = np.concatenate([values, -values])
+    with mock.patch("marginrank.preparation.binning._RADIX_ROWS", 0):
+        assert_array_equal(sort_values(values.copy()), np.sort(values))
+
+
+def test_many_values_are_sorted():
+    values = np.random.default_rng(0).standard_normal(70_000).astype(np.float32)
+    values[::7] = np.nan
+    expected = np.sort(values)
+    assert_array_equal(sort_values(values), expected)

@@ -54,13 +54,15 @@ def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def
 
 
 @njit()
-def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
-    """Sort the whole list, equal scores by preference and then in input order, and keep the best."""
-    n = end - start
-    order, merged = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    for run in range(0, n, RUN):
-        _insert_top(start + run, min(start + run + RUN, end), scores, prefer, order[run : run + RUN])
-    width = min(RUN, n)
+def _rank_list(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
+    """Rank a list: by insertion if few ranks count, otherwise by merging sorted runs."""
+    n, shallow = end - start, len(top) <= INSERTION_DEPTH
+    width, order = (n, top) if shallow else (min(RUN, n), np.empty(n, dtype=np.int64))
+    for run in range(0, n, width):
+        _insert_top(start + run, min(start + run + width, end), scores, prefer, order[run : run + width])
+    if shallow:
+        return
+    merged = np.empty(n, dtype=np.int64)
     while width < n:
         _merge_runs(order, width, scores, prefer, merged)
         order, merged = merged, order
@@ -77,12 +79,8 @@ def rank_lists(scores, prefer, offsets, out_offsets, order, first, end):  # type
     """
     for query in range(first, end):
         top = order[out_offsets[query] : out_offsets[query + 1]]
-        if len(top) == 0:
-            continue
-        if len(top) <= INSERTION_DEPTH:
-            _insert_top(offsets[query], offsets[query + 1], scores, prefer, top)
-        else:
-            _sort_all(offsets[query], offsets[query + 1], scores, prefer, top)
+        if len(top) > 0:
+            _rank_list(offsets[query], offsets[query + 1], scores, prefer, top)
 
 
 @njit()

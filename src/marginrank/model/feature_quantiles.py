@@ -11,7 +11,8 @@ import numpy as np
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.data.partitions import AnyQueries
 from marginrank.data.queries import Queries
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.runtime.device_features import DeviceFeatures
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Quantiles of each feature: the 0/32, 1/32, ..., 32/32 quantiles.
 N_QUANTILES: Final = 33
@@ -103,7 +104,7 @@ def feature_quantiles(queries: AnyQueries) -> FeatureQuantiles | None:
     drawn = _draw(queries.n_documents)
     for start in range(0, queries.n_features, _BLOCK):
         rows = _rows(queries, drawn, start, start + _BLOCK)
-        for feature, column in enumerate(np.sort(rows.T, axis=1), start):
+        for feature, column in enumerate(_sorted_columns(rows), start):
             n_present = int(np.searchsorted(column, np.nan))
             if n_present:
                 ranks = np.ceil(np.linspace(0.0, n_present, N_QUANTILES)).astype(np.int64) - 1
@@ -121,7 +122,7 @@ def _draw(n_documents: int) -> IntArray:
     return np.sort(np.random.default_rng(0).choice(n_documents, _MAX_DOCUMENTS, replace=False))
 
 
-def _rows(queries: AnyQueries, drawn: IntArray, first: int, end: int) -> AnyArray:
+def _rows(queries: AnyQueries, drawn: IntArray, first: int, end: int) -> Features:
     """Return the features from ``first`` to ``end`` of the drawn documents."""
     if isinstance(queries, Queries):
         return _columns(queries, first, end, drawn)
@@ -131,5 +132,12 @@ def _rows(queries: AnyQueries, drawn: IntArray, first: int, end: int) -> AnyArra
     return np.concatenate(queries.partitions.map(_columns, first, end, each=each))
 
 
-def _columns(queries: Queries, first: int, end: int, rows: IntArray) -> AnyArray:
-    return np.asarray(queries.X[rows, first:end])
+def _columns(queries: Queries, first: int, end: int, rows: IntArray) -> Features:
+    return queries.X[rows, first:end]
+
+
+def _sorted_columns(rows: Features) -> AnyArray:
+    """Return the values of each column in ascending order, NaN last."""
+    if isinstance(rows, DeviceFeatures):
+        return np.asarray(DeviceFeatures(rows.values.T.contiguous().sort(1).values))
+    return np.sort(np.asarray(rows).T, axis=1)

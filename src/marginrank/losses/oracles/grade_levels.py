@@ -103,7 +103,7 @@ def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     check_grades([measure], grades)
     worth = measure.worth(RankedGrades(grades, offsets, grades, offsets))
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    documents = np.lexsort((np.arange(len(grades)), -worth, query))
+    documents = np.lexsort((-worth, query))
     arranged, pool = worth[documents], grades[documents]
     same_query = query[1:] == query[:-1]
     descends = bool((pool[1:] <= pool[:-1])[same_query].all())

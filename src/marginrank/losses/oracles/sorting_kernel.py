@@ -8,7 +8,7 @@ from marginrank.runtime.kernels import njit
 
 #: Insertion sort gives up, for a merge sort, after this many moves per document.
 MOVES_PER_DOCUMENT = 3
-#: Length of the blocks that the merge sort begins with.
+#: Length of the blocks that are merged then.
 BLOCK = 16
 
 
@@ -21,22 +21,35 @@ def _comes_first(document, other, levels):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-untyped-def]
-    """Sort in place; give up, and return False, after too many moves."""
-    moves = 0
-    for place in range(1, len(keys)):
+def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
+    """Return whether more than one in eight neighbors are in the wrong order."""
+    wrong = 0
+    for place in range(len(keys) - 1):
+        wrong += keys[place] < keys[place + 1]
+    return 8 * wrong > len(keys)
+
+
+@njit()
+def _sort_blocks(keys, documents, levels):  # type: ignore[no-untyped-def]
+    """Sort the whole list by insertion or, if that takes too many moves, blocks of it; return their length."""
+    n, moves, first = len(keys), 0, 0
+    width = BLOCK if _is_far_from_sorted(keys) else n
+    for place in range(1, n):
+        if place - first == width:
+            first = place
         key, document = keys[place], documents[place]
         to = place
-        while to > 0 and key >= keys[to - 1]:
+        while to > first and key >= keys[to - 1]:
             if key == keys[to - 1] and not _comes_first(document, documents[to - 1], levels):
                 break
             keys[to], documents[to] = keys[to - 1], documents[to - 1]
             to -= 1
         keys[to], documents[to] = key, document
         moves += place - to
-        if moves > most_moves:
-            return False
-    return True
+        if width > BLOCK and moves > MOVES_PER_DOCUMENT * n:
+            # What is sorted so far consists of sorted blocks.
+            width, first = BLOCK, place // BLOCK * BLOCK
+    return min(width, n)
 
 
 @njit()
@@ -67,12 +80,11 @@ def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type:
 
 
 @njit()
-def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: ignore[no-untyped-def]
-    """Sort short blocks, then merge them, back and forth between two pairs of arrays."""
+def _sort(keys, documents, levels, buffers):  # type: ignore[no-untyped-def]
+    """Sort in place, from an order that is often nearly right; blocks are merged between two pairs of arrays."""
     n = len(keys)
-    for block in range(0, n, BLOCK):
-        _insertion_sort(keys[block : block + BLOCK], documents[block : block + BLOCK], levels, BLOCK * BLOCK)
-    width, away = min(BLOCK, n), False
+    width, away = _sort_blocks(keys, documents, levels), False
+    other_keys, other_documents = buffers[1][:n], buffers[2][:n]
     while width < n:
         _merge_runs(keys, documents, levels, width, other_keys, other_documents)
         keys, other_keys = other_keys, keys
@@ -81,23 +93,6 @@ def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: 
     if away:
         for place in range(n):
             other_keys[place], other_documents[place] = keys[place], documents[place]
-
-
-@njit()
-def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
-    """Return whether more than one in eight neighbors are in the wrong order."""
-    wrong = 0
-    for place in range(len(keys) - 1):
-        wrong += keys[place] < keys[place + 1]
-    return 8 * wrong > len(keys)
-
-
-@njit()
-def _sort(keys, documents, levels, buffers):  # type: ignore[no-untyped-def]
-    """Sort in place, from an order that is often nearly right."""
-    n = len(keys)
-    if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, MOVES_PER_DOCUMENT * n):
-        _merge_sort(keys, documents, levels, buffers[1][:n], buffers[2][:n])
 
 
 @njit()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.errors import DataError, Parameter, ParameterError
-from marginrank.preparation.binning import ColumnQuantiles, Spacing, check_spacing, place_thresholds
+from marginrank.preparation.binning import ColumnQuantiles, Spacing, check_spacing, place_thresholds, sort_values
 from marginrank.runtime.mapped_arrays import blocks, is_large
 from marginrank.runtime.memory import max_memory
 from marginrank.runtime.threads import for_each
@@ -59,7 +59,7 @@ def learn_bins(
     width = max(1, budget // (n * values.dtype.itemsize))
 
     def place(column: AnyArray, feature: int) -> None:
-        column.sort()
+        sort_values(column)
         _check_finite(column, feature)
         missing[feature] = np.isnan(column[-1])
         start, thresholds[feature] = place_bins(ColumnQuantiles.of(column), int(n_bins), spacing, shape)
