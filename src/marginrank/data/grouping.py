@@ -75,6 +75,16 @@ def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
     return names[np.argsort(first)], offsets_from_sizes(np.bincount(query_of_row)), order
 
 
+def are_distinct(ids: AnyArray) -> bool:
+    """Return whether no id is there twice.
+
+    >>> are_distinct(np.array(["b", "a"])), are_distinct(np.array([7, 9, 7]))
+    (True, False)
+    """
+    in_order = np.sort(ids)
+    return not bool((in_order[1:] == in_order[:-1]).any())
+
+
 def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
     """Check that the sizes of the queries sum to the number of rows."""
     sizes = np.asarray(group)
@@ -93,7 +103,7 @@ def check_offsets(offsets: AnyArray, n: int) -> IntArray:
     if offsets.ndim != 1 or not np.issubdtype(offsets.dtype, np.integer) or len(offsets) == 0:
         raise DataError("offsets must be a list of whole numbers, the start of each query and the end of the last")
     if offsets[0] != 0 or offsets[-1] != n or np.any(offsets[1:] < offsets[:-1]):
-        raise DataError(f"offsets must rise from 0 to the number of rows, {n:,}")
+        raise DataError(f"offsets must increase from 0 to the number of rows, {n:,}")
     return offsets.astype(np.int64, copy=False)
 
 

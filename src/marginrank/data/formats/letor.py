@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from marginrank.data.formats.base import Format
 from marginrank.data.formats.group_sizes import file_beside, read_sizes
 from marginrank.data.formats.row_writer import feature_rows, number_words, row_slices, short_number
 from marginrank.data.formats.text_files import Paths, Tokens, create_text, line_blocks, list_paths, text_blocks
-from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_sizes
+from marginrank.data.grouping import are_distinct, check_sizes, group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, id_array, join_text, text_bytes
 from marginrank.data.unjudged import UNJUDGED
@@ -35,13 +35,11 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 #: Said inside a block by the kernel's error, and where blocks or files meet.
 MISSING_QID = "missing qid: the lines before have one; give every line one, or none"
 EXTRA_QID = "a qid, but the lines before have none; give every line one, or none"
-#: What is kept of the start of a query, about.
-_START_BYTES = 400
 
 
 @dataclass(frozen=True)
 class Options:
-    """How text is to be read."""
+    """Options of parsing text."""
 
     dtype: np.dtype[Any]
     missing: Missing
@@ -65,7 +63,10 @@ class Block:
     row_ends: IntArray
     columns: npt.NDArray[np.int32] | None
     values: AnyArray
-    starts: list[tuple[int, int, str]]
+    #: Query id, row, and line of the first row of each query.
+    query_ids: AnyArray
+    start_rows: IntArray
+    start_lines: IntArray
     document_ids: AnyArray | None
     n_lines: int
     width: int
@@ -97,9 +98,10 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """Bytes that the arrays and names take."""
-        arrays = (self.grades, self.row_ends, self.values, *(() if self.columns is None else (self.columns,)))
-        ids = 0 if self.document_ids is None else text_bytes(self.document_ids)
-        return int(sum(array.nbytes for array in arrays)) + ids + _START_BYTES * len(self.starts)
+        arrays = [self.grades, self.row_ends, self.values, self.columns, self.start_rows, self.start_lines]
+        texts = [self.query_ids, self.document_ids]
+        numbers = sum(array.nbytes for array in arrays if array is not None)
+        return int(numbers + sum(text_bytes(array) for array in texts if array is not None))
 
     def stored_columns(self) -> npt.NDArray[np.int32]:
         """Return the column of each value."""
@@ -138,10 +140,9 @@ def parse_block(block: Tokens, options: Options) -> Block:
         row_ends=row_ends[: parsed.n_rows].copy(),
         columns=None if parsed.rectangular else columns[: parsed.n_values].copy(),
         values=values[: parsed.n_values].copy(),
-        starts=[
-            (row, line, block.decode(start, end, "query id"))
-            for row, line, start, end in starts[: parsed.n_starts].tolist()
-        ],
+        query_ids=block.words(starts[: parsed.n_starts, 2:], "query id"),
+        start_rows=starts[: parsed.n_starts, 0].copy(),
+        start_lines=starts[: parsed.n_starts, 1].copy(),
         document_ids=block.words(spans, "document id") if parsed.has_documents else None,
         n_lines=n_lines,
         width=int(parsed.max_column) + 1,
@@ -254,8 +255,7 @@ def _check_names(queries: Queries) -> None:
     for name in as_text(queries.query_ids).tolist():
         if not name or "#" in name or _BLANK_OR_CONTROL.search(name):
             raise DataError(
-                f"query id {name!r} cannot stand in LETOR text: "
-                "it is empty, or holds a blank, a control character or '#'"
+                f"query id {name!r} cannot be in LETOR text: it is empty, or holds a blank, a control character or '#'"
             )
     if queries.document_ids is None:
         return
@@ -263,7 +263,7 @@ def _check_names(queries: Queries) -> None:
         for name in as_text(queries.document_ids[rows]).tolist():
             if _BLANK_OR_CONTROL.search(name):
                 raise DataError(
-                    f"document id {name!r} cannot stand in LETOR text: it holds a blank or a control character"
+                    f"document id {name!r} cannot be in LETOR text: it holds a blank or a control character"
                 )
 
 
@@ -322,7 +322,7 @@ def read_letor(
         on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
 
     Raises:
-        DataError: With file, line and column of the first thing that is wrong, and the way out.
+        DataError: With file, line and column of the first error, and a fix.
     """
     files = list_paths(paths)
     options = Options(np.dtype(dtype), missing, first_index, n_features)
@@ -345,7 +345,7 @@ def read_letor(
 
 @dataclass
 class _File:
-    """What is known of one file; a path may be given twice."""
+    """Position and counts of one file; a path may be given twice."""
 
     path: Path
     n_rows: int = 0
@@ -353,14 +353,13 @@ class _File:
     first_line: int = 0
 
 
-@dataclass(frozen=True)
-class _Start:
-    """Where the rows of a query begin."""
+class _Starts(NamedTuple):
+    """Queries of a file: their ids, and the row and line that each begins at."""
 
-    query: str
-    row: int
+    query_ids: AnyArray
+    rows: IntArray
+    lines: IntArray
     file: _File
-    line: int
 
 
 @dataclass
@@ -372,7 +371,7 @@ class _Text:
     on_disk: bool = False
     file: SpillFile | None = None
     blocks: list[Block] = field(default_factory=list)
-    starts: list[_Start] = field(default_factory=list)
+    starts: list[_Starts] = field(default_factory=list)
     files: list[_File] = field(default_factory=list)
     has_qid: bool | None = None
     n_rows: int = 0
@@ -457,9 +456,7 @@ def _read_file(text: _Text, path: Path, n_threads: int) -> None:
     for block in _parsed_blocks(path, text.options, n_threads, text.budget):
         if block.grades.size:
             _note_qid(text, block, file)
-        for row, block_line, query in block.starts:
-            if not (text.starts and text.starts[-1].file is file and text.starts[-1].query == query):
-                text.starts.append(_Start(query, text.n_rows + row, file, line + block_line + 1))
+        _add_starts(text, block, file, line)
         file.width = max(file.width, block.width)
         file.n_rows += len(block.grades)
         text.n_rows += len(block.grades)
@@ -470,6 +467,16 @@ def _read_file(text: _Text, path: Path, n_threads: int) -> None:
         line += block.n_lines
     if file.n_rows == 0:
         raise DataError("no judged document in this file; it is empty or holds only comments", path=path)
+
+
+def _add_starts(text: _Text, block: Block, file: _File, lines_before: int) -> None:
+    """Add the starts of queries in a block; its first query may have begun in the block before."""
+    ids, last = block.query_ids, text.starts[-1] if text.starts else None
+    goes_on = last is not None and last.file is file and len(ids) > 0 and last.query_ids[-1] == ids[0]
+    new = slice(int(goes_on), None)
+    if len(ids[new]):
+        rows, lines = text.n_rows + block.start_rows[new], lines_before + block.start_lines[new] + 1
+        text.starts.append(_Starts(ids[new], rows, lines, file))
 
 
 def _note_qid(text: _Text, block: Block, file: _File) -> None:
@@ -511,9 +518,9 @@ def _queries_of(
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None
     if group is not None:
         raise DataError("the text has query ids, so group= has no use here; leave it out", path=text.files[0].path)
-    ids = id_array([start.query for start in text.starts])
-    sizes = np.diff([start.row for start in text.starts] + [text.n_rows])
-    if len(np.unique(ids)) == len(ids):
+    ids = id_array(join_text([part.query_ids for part in text.starts]).tolist())
+    sizes = np.diff(np.concatenate([*(part.rows for part in text.starts), [text.n_rows]]))
+    if are_distinct(ids):
         return ids, offsets_from_sizes(sizes), None
     if not regroup:
         raise _comes_back(text.starts)
@@ -525,7 +532,7 @@ def _sizes_of(files: Sequence[_File], group: str | Path | npt.ArrayLike | None) 
         sizes = [read_sizes(file_beside(file.path, file.first_line), file.path, file.n_rows) for file in files]
         return np.concatenate(sizes)
     if len(files) > 1:
-        raise DataError("group= goes with one file; name the size files like the data files, with .query added")
+        raise DataError("group= is for a single file; name the size files like the data files, with .query added")
     if isinstance(group, str | Path):
         return read_sizes(Path(group), files[0].path, files[0].n_rows)
     try:
@@ -534,20 +541,25 @@ def _sizes_of(files: Sequence[_File], group: str | Path | npt.ArrayLike | None) 
         raise error.at(files[0].path) from None
 
 
-def _comes_back(starts: Sequence[_Start]) -> DataError:
+def _comes_back(starts: Sequence[_Starts]) -> DataError:
     """Name the first query that begins twice."""
-    first: dict[str, _Start] = {}
-    start = next(start for start in starts if first.setdefault(start.query, start) is not start)
-    before = first[start.query]
-    between = f"line {before.line} and another query came between"
-    if before.file is not start.file:
-        between = f"{before.file.path.name}:{before.line}, in a file before this one"
+    first: dict[str, tuple[_File, int]] = {}
+    begins = (
+        (query, (part.file, line))
+        for part in starts
+        for query, line in zip(part.query_ids.tolist(), part.lines.tolist(), strict=True)
+    )
+    query, (file, line) = next(begin for begin in begins if first.setdefault(*begin) is not begin[1])
+    before, before_line = first[query]
+    between = f"line {before_line} and another query came between"
+    if before is not file:
+        between = f"{before.path.name}:{before_line}, in a file before this one"
     return DataError(
-        f"{query_named(start.query)} appears again; it began at {between}; pass ",
+        f"{query_named(query)} appears again; it began at {between}; pass ",
         Parameter("regroup", True),
         " to put its documents together",
-        path=start.file.path,
-        line=start.line,
+        path=file.path,
+        line=line,
     )
 
 
