@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank import Queries
+import marginrank.data.queries
+from marginrank import Queries, Ranker
 from marginrank.data.inputs import as_queries
 from marginrank.errors import DataError
+from marginrank.runtime.mapped_arrays import for_each_block
 
 X, Y, QID = np.ones((4, 1)), np.array([0, 1, 0, 1]), np.array([1, 1, 2, 2])
 
@@ -31,3 +33,18 @@ def test_bad_weights_are_refused_alike(weights, message):
 def test_weights_take_the_place_of_those_of_the_queries():
     queries = Queries.from_arrays(X, Y, qid=QID, query_weights=[1.0, 2.0])
     assert as_queries(queries, None, None, None, [3.0, 0.0], allow_nan=False).query_weights.tolist() == [3.0, 0.0]
+
+
+def test_features_are_checked_once(monkeypatch):
+    checked = []
+
+    def counted(values, *arguments):
+        checked.append(values)
+        for_each_block(values, *arguments)
+
+    monkeypatch.setattr(marginrank.data.queries, "for_each_block", counted)
+    features = np.random.default_rng(0).standard_normal((4, 1))
+    as_queries(features, Y, QID, None, None, allow_nan=False)
+    Queries.from_arrays(features, Y, qid=QID)
+    Ranker("svmmap").fit(features, Y, qid=QID)
+    assert len(checked) == 3

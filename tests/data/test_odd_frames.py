@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from marginrank import Queries, Ranker, evaluate, from_frame, load, read, tune
 from marginrank.data import write_parquet
@@ -137,3 +141,18 @@ def test_a_model_takes_arrays(frame):
     model = Ranker().fit(X, Y, qid=QID).model_
     with pytest.raises(TypeError, match=r"a Model takes Queries or arrays, not a \w+Frame; give it to a Ranker"):
         model.score(frame)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.nulls(4), pa.array([b"ab"] * 4, pa.binary(2))],
+    ids=lambda column: str(column.type),
+)
+def test_types_of_arrow_that_hold_no_numbers_are_named(column, tmp_path):
+    table = pa.table({"query_id": [1, 1, 2, 2], "grade": [0, 1, 0, 1], "a": [1.0, 2.0, 3.0, 4.0], "b": column})
+    message = re.escape(f"column 'b' holds {column.type}, not numbers; name the feature columns with features=['a']")
+    with pytest.raises(DataError, match=message):
+        from_frame(table, qid="query_id", grade="grade")
+    parquet.write_table(table, tmp_path / "judged.parquet")
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "judged.parquet")

@@ -99,7 +99,7 @@ def test_values_are_grouped_and_come_back(qid: np.ndarray, random: Any) -> None:
 
 
 def test_offsets_of_mixed_rows_are_refused() -> None:
-    with pytest.raises(DataError, match=r"^the rows of these queries are mixed; use queries\.grouped"):
+    with pytest.raises(DataError, match=r"^the rows of these queries are interleaved; use queries\.grouped"):
         _ = numbered([1, 2, 1]).offsets
 
 
@@ -713,3 +713,20 @@ def test_errors_keep_their_place_when_copied_and_pickled(place: dict[str, Any], 
     path = place.get("path")
     expected = ("it is wrong", path and str(path), place.get("line"), place.get("column"))
     assert (error.problem, error.path, error.line, error.column) == expected
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, sp.csr_array], ids=["C", "F", "CSR"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "NaN"), (np.inf, "inf"), (-np.inf, "-inf")])
+def test_the_first_bad_value_of_many_blocks_is_named(layout, dtype, value, shown, monkeypatch):
+    monkeypatch.setattr("marginrank.runtime.mapped_arrays.BLOCK_BYTES", 64)
+    X = np.ones((40, 3), dtype=dtype)
+    # Sums of finite values may be infinite.
+    X[5] = np.finfo(dtype).max
+    Queries.from_arrays(layout(X), group=[40])
+    X[[29, 33, 38], [1, 0, 2]] = value, np.nan, np.inf
+    with pytest.raises(DataError, match=rf"X\[29, 1\] is {shown}; "):
+        Queries.from_arrays(layout(X), group=[40])
+    X[29, 1] = np.nan
+    with pytest.raises(DataError, match=r"X\[38, 2\] is inf; replace it"):
+        Queries.from_arrays(layout(X), group=[40], allow_nan=True)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import marginrank.preparation.scaling
 from marginrank import Additive, DataError, Queries, Ranker, tune
 from marginrank.errors import NothingRankedWarning, NumericalError
 from marginrank.losses import PairwiseHinge, SquaredError, StructuredLoss
+from marginrank.preparation import Standardize
 from marginrank.runtime.option_objects import registered
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
@@ -226,6 +228,16 @@ def test_features_that_cannot_be_squared_are_refused_with_their_column():
     # Nothing is squared where only the order of values counts.
     for options in ({"scorer": "additive"}, {"method": "rankboost"}):
         assert np.isfinite(Ranker(scaling=None, **options).fit(queries).predict(queries)).all()
+
+
+def test_features_of_usual_spread_are_not_read_again_for_their_size(monkeypatch):
+    X, y, qid = judged(4)
+    X = Standardize().fit_transform(X)
+    constant = np.column_stack([X, np.full(len(X), 1e70)])
+    with pytest.raises(DataError, match=r"feature 4 has the value 1e\+70, and without scaling the largest is 1e\+60"):
+        Ranker("svmmap").fit(constant, y, qid=qid)
+    monkeypatch.setattr(marginrank.preparation.scaling, "blocks", None)
+    assert Ranker("svmmap").fit(X, y, qid=qid).model_.scaling is None
 
 
 def test_scores_that_overflow_are_no_scores():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import statistics
+import warnings
 from itertools import product
 from pathlib import Path
 
@@ -36,6 +37,9 @@ from marginrank.preparation import (
     clean,
 )
 from marginrank.preparation.base import FeatureTransformer
+from marginrank.preparation.scaling_formulas import standardized
+from marginrank.runtime.mapped_arrays import blocks
+from marginrank.runtime.threads import default_threads
 
 OHSUMED = Path(__file__).parents[3] / "shared" / "data" / "letor3-ohsumed"
 
@@ -197,6 +201,95 @@ def test_standardize_agrees_with_scikit_learn(monkeypatch):
     assert_allclose(ours.scale_, judge.scale_)
     later = rng.normal(size=(20, 5))
     assert_allclose(ours.transform(later), judge.transform(later))
+
+
+COLUMNS = {
+    "offset": 1e8 + np.random.default_rng(0).standard_normal(500),
+    "outlier first": np.r_[1e9, np.random.default_rng(1).standard_normal(499)],
+    "late": np.r_[np.full(400, np.nan), 1e8 + np.random.default_rng(2).standard_normal(100)],
+    "huge": 1e200 * np.random.default_rng(3).standard_normal(500),
+    "tiny": 1e-200 * np.random.default_rng(4).standard_normal(500),
+    "constant": np.full(500, 0.1),
+    "huge and constant": np.full(500, 1e200),
+    "empty": np.full(500, np.nan),
+}
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, sp.csr_array], ids=["C", "F", "CSR"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_means_and_deviations_are_precise_whatever_the_offset_and_the_layout(layout, dtype):
+    columns = {
+        name: column for name, column in COLUMNS.items() if dtype == np.float64 or not name.startswith(("huge", "tiny"))
+    }
+    X = np.column_stack([*columns.values()]).astype(dtype)
+    present = [column[~np.isnan(column)].tolist() or [0.0] for column in X.T]
+    scaler = Standardize().fit(layout(X))
+    assert_allclose(scaler.scale_, [*map(statistics.pstdev, present)], rtol=1e-9)
+    if layout is not sp.csr_array:
+        assert_allclose(scaler.mean_, [*map(statistics.mean, present)], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, sp.csr_array], ids=["dense", "CSR"])
+def test_deviations_are_precise_if_the_first_value_is_far_from_all_others(layout):
+    X = np.full((1_000_000, 2), 0.1)
+    X[0], X[:, 1] = 1000.0, 1000.0
+    scaler = Standardize().fit(layout(X))
+    assert_allclose(scaler.scale_, [999.9 * np.sqrt(999_999) / 1e6, 0.0], rtol=1e-9)
+
+
+def test_a_column_without_values_is_searched_in_large_blocks(monkeypatch):
+    n_rows = []
+
+    def counted(array, *arguments):
+        for rows, block in blocks(array, *arguments):
+            n_rows.append(len(block))
+            yield rows, block
+
+    monkeypatch.setattr(marginrank.preparation.standardization, "blocks", counted)
+    X = np.random.default_rng(0).standard_normal((30_000, 3))
+    X[:, 1], X[:29_990, 2] = np.nan, np.nan
+    scaler = Standardize().fit(X)
+    assert len(n_rows) <= 3
+    assert_allclose(scaler.mean_, [X[:, 0].mean(), 0.0, X[29_990:, 2].mean()], rtol=1e-9, atol=1e-12)
+    assert_allclose(scaler.scale_, [X[:, 0].std(), 0.0, X[29_990:, 2].std()], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1e306, np.float64), (3e38, np.float32)])
+def test_values_whose_sum_overflows_do_not_warn(size, dtype):
+    X = (size * np.tile([1.0, -1.0], 5_000)[:, None]).astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaler = Standardize().fit(X)
+        assert_allclose(scaler.transform(X), np.sign(X), rtol=1e-6)
+    assert_allclose(scaler.scale_, [size], rtol=1e-6)
+
+
+def test_blocks_whose_sum_overflows_do_not_warn(monkeypatch):
+    monkeypatch.setattr(marginrank.preparation.standardization, "_BLOCK_VALUES", 256)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaler = Standardize().fit(5e152 * np.tile([1.0, -1.0], 400)[:, None])
+    assert_allclose(scaler.scale_, [5e152], rtol=1e-9)
+
+
+def test_means_and_deviations_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(marginrank.preparation.standardization, "_BLOCK_VALUES", 300)
+    X = np.random.default_rng(0).standard_normal((2000, 7))
+    scalers = []
+    for n_threads in (1, 2):
+        with default_threads(n_threads):
+            scalers.append(Standardize().fit(X))
+    assert scalers[0].mean_.tobytes() == scalers[1].mean_.tobytes()
+    assert scalers[0].scale_.tobytes() == scalers[1].scale_.tobytes()
+
+
+def test_a_scaled_array_has_the_bits_of_its_definition():
+    X = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
+    X[:, 1], X[3, 1:3] = 2.0, np.nan
+    scaler = Standardize().fit(X)
+    expected = standardized(X, scaler.mean_, scaler.scale_).astype(np.float32)
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        assert_array_equal(scaler.transform(layout(X)), expected)
 
 
 @given(grouped(), st.integers(0, 99))
@@ -420,7 +513,7 @@ def test_bin_names_are_short_and_distinct(dtype):
 @pytest.mark.parametrize(
     ("bins", "message"),
     [
-        (ThresholdBins(0), "n_thresholds is 0; give a whole number from 1 on"),
+        (ThresholdBins(0), "n_thresholds is 0; give a whole number of at least 1"),
         (ThresholdBins(2.5), "n_thresholds is 2.5"),
         (ThresholdBins(spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
     ],

@@ -372,7 +372,7 @@ def test_bad_input_is_named():
         Ranker().fit(X, qid=qid)
     with pytest.raises(DataError, match="a single document or a single grade, so there is nothing to learn"):
         Ranker().fit(X, np.ones(len(X)), qid=qid)
-    with pytest.raises(DataError, match="X is a Queries and knows its grades"):
+    with pytest.raises(DataError, match="X is a Queries, which includes grades"):
         Ranker().fit(Queries.from_arrays(X, y, qid=qid), y)
     with pytest.raises(ValueError, match="NaN"):
         Ranker().fit(np.where(X.max() == X, np.nan, X), y, qid=qid)
@@ -478,6 +478,23 @@ def test_slow_progress_without_a_collapse_changes_nothing(monkeypatch):
     assert suspected.model_.method.bound == expected.model_.method.bound == "hinge"
     assert suspected.solution_.converged
     np.testing.assert_array_equal(suspected.coef_, expected.coef_)
+
+
+def test_a_trial_ends_once_little_can_be_gained(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((18_000, 30))
+    y = np.digitize(X[:, :5].sum(axis=1) / np.sqrt(5) + rng.standard_normal(len(X)), [0.8, 1.8])
+    trials, refine = [], Bundle.refine
+
+    def watched(*args, **options):
+        trials.append(refine(*args, **options))
+        return trials[-1]
+
+    monkeypatch.setattr(Bundle, "refine", watched)
+    with pytest.warns(CollapseWarning):
+        Ranker("ndcg@10").fit(X, y, qid=np.arange(18_000) // 60)
+    # Until the bound is within a thousandth of the value at 0, it takes 46.
+    assert trials[-1].n_iter < 20
 
 
 @pytest.mark.parametrize(

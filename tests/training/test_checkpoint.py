@@ -13,7 +13,7 @@ import struct
 import numpy as np
 import pytest
 
-import marginrank.ranker.tuning
+import marginrank.ranker.grid_search
 import marginrank.training.checkpoint
 from marginrank import DataError, Queries, Ranker, tune
 from marginrank.errors import CheckpointWarning
@@ -122,9 +122,9 @@ def test_a_search_keeps_what_is_finished(ranker, tmp_path, monkeypatch):
     # Parts that are finished are dropped from the file at once.
     monkeypatch.setattr(marginrank.training.checkpoint, "_MAX_FINISHED_BYTES", 0)
     path, fitted = tmp_path / "run", []
-    original = marginrank.ranker.tuning.train_path
+    original = marginrank.ranker.grid_search.train_path
     monkeypatch.setattr(
-        marginrank.ranker.tuning, "train_path", lambda *args, **kw: fitted.append(1) or original(*args, **kw)
+        marginrank.ranker.grid_search, "train_path", lambda *args, **kw: fitted.append(1) or original(*args, **kw)
     )
     expected = tune(ranker, TRAIN, folds=3, Cs=[0.1, 1.0])
     all_fits = len(fitted)
@@ -237,7 +237,7 @@ def test_damage_in_the_middle_is_told(tmp_path):
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 1
     path.write_bytes(whole)
-    with pytest.warns(CheckpointWarning, match="damaged after [0-9]+ answers"):
+    with pytest.warns(CheckpointWarning, match="damaged after [0-9]+ entries"):
         ranker.fit(TRAIN, checkpoint=path, resume=True)
 
 
@@ -293,7 +293,7 @@ def test_training_survives_a_full_disk(tmp_path, monkeypatch):
     with Checkpoint(path, {}, resume=False) as checkpoint:
         monkeypatch.setattr(marginrank.training.checkpoint.os, "fsync", fsync)
         log = checkpoint.log("run")
-        with pytest.warns(CheckpointWarning, match="No space left on device; training goes on"):
+        with pytest.warns(CheckpointWarning, match="No space left on device; training continues"):
             log.put(b"first", b"1")
         for number in range(6):  # the disk has room again after some of these
             log.put(bytes([number]), b"next", bytes([number]))

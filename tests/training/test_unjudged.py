@@ -55,6 +55,7 @@ def test_training_is_that_of_the_judged_rows(method: str) -> None:
 
 @pytest.mark.parametrize("scorer", ["additive", "kernel", "boosted(trees=5)", "neural(epochs=2)"])
 def test_every_scorer_leaves_unjudged_documents_out(scorer: str) -> None:
+    pytest.importorskip({"boosted(trees=5)": "lightgbm", "neural(epochs=2)": "torch"}.get(scorer, "numpy"))
     queries = sample()
     ranker = Ranker("ndcg@10", scorer=scorer, scaling=None).fit(queries)
     again = Ranker("ndcg@10", scorer=scorer, scaling=None).fit(by_hand(queries))

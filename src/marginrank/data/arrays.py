@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from marginrank.data.text_arrays import label_array
 from marginrank.data.unjudged import UNJUDGED_GRADES, with_nan
 from marginrank.data.validation import FEATURE_TYPES, check_csr
 from marginrank.errors import DataError, Parameter, ParameterError
+from marginrank.runtime.device_features import DeviceFeatures, without_tensor
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import BLOCK_BYTES, flush_rows
 from marginrank.runtime.text import count
@@ -30,10 +31,13 @@ def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
     """Make features of an array or a sparse matrix, without a copy if possible."""
-    X = without_mask(X)
-    array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
+    X = without_tensor(without_mask(X))
+    known = isinstance(X, np.ndarray | DeviceFeatures) or sp.issparse(X)
+    array: Any = X if known else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
+    if isinstance(array, DeviceFeatures):
+        return cast("Features", array)
     return _as_csr(array) if sp.issparse(array) else _as_dense(array)
 
 
@@ -119,7 +123,7 @@ def as_array(name: str, values: npt.ArrayLike) -> AnyArray:
 
 
 def first_word(values: Any) -> str:
-    """Quote the first of some values that is no number, or say that they have different lengths.
+    """Quote the first of some values that is not a number, or say that they have different lengths.
 
     >>> first_word([1, "2", "good"]), first_word([[1], [2, 3]])
     ("'good'", 'lists of different lengths')
@@ -183,7 +187,7 @@ def common_index(**columns: Any) -> Any:
     >>> import pandas as pd
     >>> common_index(X=pd.DataFrame({"bm25": [0.3, 0.9]}, index=[7, 5]), y=pd.Series([1, 0], index=[5, 7]))
     Traceback (most recent call last):
-    marginrank.errors.DataError: y has another pandas index than X: its row 0 is 5, and that of X 7; align them, ...
+    marginrank.errors.DataError: y has a different pandas index than X: its row 0 is 5, and that of X 7; align them, ...
     """
     for name, column in columns.items():
         refuse_lazy(name, column)
@@ -196,7 +200,7 @@ def common_index(**columns: Any) -> Any:
         if len(index) == len(given) and not index.equals(given):
             at = int(np.argmin(np.asarray(index == given)))
             raise DataError(
-                f"{name} has another pandas index than {first}: its row {at} is {given[at]}, and that of {first} "
+                f"{name} has a different pandas index than {first}: its row {at} is {given[at]}, and that of {first} "
                 f"{index[at]}; align them, for example {name}.loc[{first}.index], or pass {name}.to_numpy() if they go "
                 "row by row"
             )

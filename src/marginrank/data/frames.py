@@ -162,7 +162,10 @@ def _kind(column: nw.Series[Any]) -> str:
     """Name what a column holds, as its library does if narwhals does not know it."""
     if column.dtype in _TEXT:
         return "text"
-    return str(column.to_native().dtype if column.dtype == nw.Unknown else column.dtype)
+    if column.dtype != nw.Unknown:
+        return str(column.dtype)
+    native = column.to_native()
+    return str(native.type if column.implementation.is_pyarrow() else native.dtype)
 
 
 def _is_number(dtype: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from marginrank.data.arrays import as_features, as_weights, common_index, without_mask
 from marginrank.data.column_roles import column_names
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
-from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
+from marginrank.data.queries import NOT_JUDGED, Queries, check_finite, queries_of_finite
 from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import feature_named
 
@@ -93,23 +93,16 @@ def as_queries(
         features = as_features(X if hasattr(X, "tocsr") else np.asarray(without_mask(X)))
         names = column_names(X)
         check_finite(features, allow_nan, nan_advice, names)
-        queries = Queries.from_arrays(
-            features,
-            y,
-            qid=qid,
-            group=group,
-            query_weights=query_weights,
-            feature_names=names,
-            allow_nan=True,
+        return queries_of_finite(
+            features, y, qid=qid, group=group, query_weights=query_weights, feature_names=names, index=index
         )
-        return replace(queries, index=index)
     if y is not None or qid is not None or group is not None:
-        raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
+        raise DataError("X is a Queries, which includes grades and queries; pass it without y, qid and group")
     if not X.has_grades:
         raise DataError(NOT_JUDGED)
     if isinstance(X, PartitionedQueries):
         if query_weights is not None:
-            raise DataError("queries in partitions bring their weights along; give none here, or use weighting=")
+            raise DataError("queries in partitions have their own weights; give none, or use weighting=")
         X.check_finite(allow_nan, nan_advice)
         return X
     check_finite(X, allow_nan, nan_advice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias, cast
@@ -34,8 +34,9 @@ from marginrank.data.text_arrays import as_text
 from marginrank.data.unjudged import UnjudgedRule
 from marginrank.data.validation import check_queries, warn_if_repeated
 from marginrank.errors import DataError, Message, Parameter
+from marginrank.runtime.device_features import DeviceFeatures, to_host
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import blocks, take_rows
+from marginrank.runtime.mapped_arrays import for_each_block, take_rows
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import count, did_you_mean, feature_labels, feature_named, listed, query_named
@@ -121,7 +122,7 @@ class Queries:
 
         Args:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
-                everything else becomes float64.
+                everything else becomes float64. A tensor of PyTorch stays on its device.
             y: Grades, finite and not negative, whole or real; NaN or −1 for documents that nobody judged, and None if
                 that is all of them.
             qid: The query of each row, in any order. Queries are numbered by first appearance.
@@ -141,31 +142,17 @@ class Queries:
         }
         index = common_index(X=X, y=y, qid=qid, **columns)
         features = as_features(X)
-        n = features.shape[0]
-        grades = None if y is None else as_grades(y)
-        if grades is not None:
-            expect_length("y", grades, n, "row of X", "rows of X")
         check_finite(features, allow_nan)
-        ids, offsets, order = group_rows(n, qid, group)
-        names = None if feature_names is None else tuple(map(str, feature_names))
-        if names is not None and len(names) != features.shape[1]:
-            raise DataError(f"{len(names)} feature_names for {features.shape[1]} features; give one for each")
-        queries = check_queries(
-            cls(
-                X=features,
-                judgements=grades,
-                query_offsets=offsets,
-                query_ids=ids,
-                document_ids=as_labels("document_ids", document_ids, n),
-                query_weights=as_weights(query_weights, len(ids)),
-                document_groups=as_labels("document_groups", document_groups, n),
-                document_weights=as_document_weights(document_weights, n),
-                feature_names=names,
-                order=order,
-                index=index,
-            )
+        return queries_of_finite(
+            features,
+            y,
+            qid=qid,
+            group=group,
+            query_weights=query_weights,
+            feature_names=feature_names,
+            index=index,
+            **columns,
         )
-        return warn_if_repeated(queries)
 
     def __len__(self) -> int:
         """Count the queries."""
@@ -262,7 +249,7 @@ class Queries:
 
     @property
     def feature_labels(self) -> tuple[str, ...]:
-        """What features are called: their names or, without names, their numbers in the source.
+        """The labels of features: their names or, without names, their numbers in the source.
 
         >>> Queries.from_arrays([[0.3, 0.9]], [1], group=[1]).feature_labels
         ('0', '1')
@@ -282,7 +269,10 @@ class Queries:
             DataError: The rows of a query are not together.
         """
         if self.order is not None:
-            raise DataError("the rows of these queries are mixed; use queries.grouped, which has each query's together")
+            raise DataError(
+                "the rows of these queries are interleaved; use queries.grouped, which keeps the rows of each query "
+                "together"
+            )
         return self.query_offsets
 
     @cached_property
@@ -337,7 +327,7 @@ class Queries:
     def dense(self) -> npt.NDArray[np.floating[Any]]:
         """Return ``X`` as a dense array; a copy if it is CSR."""
         if not sp.issparse(self.X):
-            return self.X
+            return np.asarray(self.X)
         needed = self.n_documents * self.n_features * self.X.dtype.itemsize
         check_memory(needed, f"{self.n_documents:,} documents with {self.n_features:,} features", max_memory())
         return self.X.toarray()
@@ -490,6 +480,11 @@ class Queries:
         names = None if feature_names is None else tuple(feature_names)
         return replace(self, X=X, feature_names=names, keyed_by=source)
 
+    def placed(self, place: Callable[[Features], Features]) -> Queries:
+        """Return the same queries with the features where a function places them, such as on a device."""
+        X = place(self.X)
+        return self if X is self.X else replace(self, X=X)
+
     def without_features(self) -> Queries:
         """Return the same queries without features, so that their memory can be freed."""
         empty = np.empty((self.n_documents, 0), dtype=np.float32)
@@ -540,9 +535,48 @@ def _stack_keys(sets: Sequence[Queries]) -> KeyArray | None:
 
 def _chosen(column: Any, documents: slice | IntArray) -> Any:
     """Return some rows: a view if they are consecutive."""
-    if isinstance(documents, slice) or sp.issparse(column) or column.ndim == 1:
+    if isinstance(documents, slice) or sp.issparse(column) or isinstance(column, DeviceFeatures) or column.ndim == 1:
         return column[documents]
     return take_rows(column, documents)
+
+
+def queries_of_finite(
+    features: Features,
+    y: npt.ArrayLike | None,
+    *,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    query_weights: npt.ArrayLike | None,
+    feature_names: Iterable[str] | None,
+    index: Any = None,
+    document_ids: npt.ArrayLike | None = None,
+    document_groups: npt.ArrayLike | None = None,
+    document_weights: npt.ArrayLike | None = None,
+) -> Queries:
+    """Build queries from features that passed `check_finite`; the other arguments are those of `from_arrays`."""
+    y, qid, group, query_weights = map(to_host, (y, qid, group, query_weights))
+    n = features.shape[0]
+    grades = None if y is None else as_grades(y)
+    if grades is not None:
+        expect_length("y", grades, n, "row of X", "rows of X")
+    ids, offsets, order = group_rows(n, qid, group)
+    names = None if feature_names is None else tuple(map(str, feature_names))
+    if names is not None and len(names) != features.shape[1]:
+        raise DataError(f"{len(names)} feature_names for {features.shape[1]} features; give one for each")
+    queries = Queries(
+        X=features,
+        judgements=grades,
+        query_offsets=offsets,
+        query_ids=ids,
+        document_ids=as_labels("document_ids", document_ids, n),
+        query_weights=as_weights(query_weights, len(ids)),
+        document_groups=as_labels("document_groups", document_groups, n),
+        document_weights=as_document_weights(document_weights, n),
+        feature_names=names,
+        order=order,
+        index=index,
+    )
+    return warn_if_repeated(check_queries(queries))
 
 
 def check_finite(
@@ -551,18 +585,25 @@ def check_finite(
     """Refuse infinite features and, unless they are allowed, missing ones; name the first and give advice."""
     features = X.X if isinstance(X, Queries) else X
     values = features.data if sp.issparse(features) else features
-    # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
-    step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
-    for rows, block in blocks(values, step):
-        start, finite = rows.start, np.isfinite(block)
-        if finite.all() or (allow_nan and not np.isinf(block).any()):
-            continue
-        bad = np.isinf(block) if allow_nan else ~finite
+    if isinstance(features, DeviceFeatures) and features.is_finite(allow_nan):
+        return
+
+    def check(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A sum with NaN or infinity is neither finite, and computed in half of the time.
+            if np.isfinite(block.sum()):
+                return
+        bad = np.isinf(block) if allow_nan else ~np.isfinite(block)
+        if not bad.any():
+            return
         at = np.argwhere(bad)[0]
-        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_position(features, start + at[0])
+        row = rows.start + at[0]
+        row, column = (row, at[1]) if values.ndim == 2 else _stored_position(features, row)
         value = block[tuple(at)]
         shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
         raise DataError(f"{_value_name(X, int(row), int(column), names)} is {shown}; ", way_out)
+
+    for_each_block(values, check)
 
 
 def _value_name(X: Queries | Features, row: int, column: int, names: Sequence[str] | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from marginrank.data.document_keys import mix
-from marginrank.data.grouping import check_offsets
+from marginrank.data.grouping import are_distinct, check_offsets
 from marginrank.errors import DataError, Message, RepeatedDocumentsWarning, warn
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import count, query_named
@@ -52,7 +52,7 @@ def _check(queries: Queries) -> None:
     offsets = check_offsets(queries.query_offsets, n_documents)
     if len(offsets) != n_queries + 1:
         raise DataError(f"{len(offsets)} offsets for {count(n_queries, 'query', 'queries')}; give one more")
-    if len(np.unique(queries.query_ids)) < n_queries:
+    if not are_distinct(queries.query_ids):
         raise DataError("two queries have the same id; give queries distinct ids")
     if queries.query_weights is not None:
         _check_column("query_weights", queries.query_weights, n_queries)
@@ -207,7 +207,7 @@ def check_csr(X: Any) -> None:
     if len(indptr) != X.shape[0] + 1:
         raise DataError(f"CSR features have {len(indptr)} row ends for {X.shape[0]} rows")
     if indptr[0] != 0 or indptr[-1] > min(len(indices), len(data)) or np.any(indptr[1:] < indptr[:-1]):
-        raise DataError("the row ends of CSR features must rise from 0 to the number of values")
+        raise DataError("the row ends of CSR features must increase from 0 to the number of values")
     stored = indices[: indptr[-1]]
     if len(stored) and (stored.min() < 0 or stored.max() >= X.shape[1]):
         at = int(np.argmax((stored < 0) | (stored >= X.shape[1])))
@@ -232,4 +232,4 @@ def _check_sorted(X: Any) -> None:
         # A column may be lower than the one before only where a row begins.
         places = np.searchsorted(X.indptr, falls)
         if np.any(X.indptr[places] != falls):
-            raise DataError("the columns of a row of CSR features must rise; sort them and keep each once")
+            raise DataError("the columns of a row of CSR features must increase; sort them and keep each once")

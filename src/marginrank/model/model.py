@@ -33,6 +33,7 @@ from marginrank.model.scoring import SCALER, read_parts
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scaling import SCALINGS
 from marginrank.preparation.scaling_formulas import LEARNED
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import take_rows
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_labels, plain
@@ -43,7 +44,7 @@ from marginrank.scorers.form import Form
 from marginrank.scorers.scoring_function import ModelArrays, ScoringFunction, check_scores
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stream_state import StreamState
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
@@ -54,7 +55,7 @@ _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callbac
 
 @dataclass(frozen=True)
 class Health:
-    """How well a loss and its feature map fit the data; Chakrabarti et al. (KDD 2008) §4.2.
+    """Fit of a loss and its feature map to the data; Chakrabarti et al. (KDD 2008) §4.2.
 
     Args:
         average_slack: The risk: mean of ξ over the queries with more than one grade.
@@ -73,7 +74,7 @@ class Health:
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """How a model was trained.
+    """Record of how a model was trained.
 
     Args:
         measure: The measure, or mix of measures, that the model is evaluated by.
@@ -187,6 +188,8 @@ class Model:
         """
         self._check_columns(X)
         features = X.X if isinstance(X, Queries) else X
+        if isinstance(features, DeviceFeatures):
+            features = np.asarray(features)
         if sp.issparse(features):
             self.check(X)
             return check_scores(self.form.score(self.theta, self._scaled_sparse(features), n_jobs))
@@ -253,12 +256,30 @@ class Model:
             )
         grouped = queries.grouped
         self.check(grouped)
-        first_rows = grouped.offsets[:-1][np.diff(grouped.offsets) > 0]
-        scaled = self.function.scale_rows(
-            np.asarray(grouped.dense()[first_rows], dtype=np.float64), np.zeros(0, np.int64)
-        )
-        ids = grouped.query_ids[np.diff(grouped.offsets) > 0]
-        return QueryWeights.of(self.form, self.theta, scaled, ids.tolist(), self.names)
+        known = np.diff(grouped.offsets) > 0
+        X = np.asarray(grouped.dense(), dtype=np.float64)
+        rows, ids = X[grouped.offsets[:-1][known]], grouped.query_ids[known]
+        self._check_context(self.form, X, np.repeat(rows, grouped.lengths[known], axis=0), grouped)
+        no_and_yes = self.function.scale_rows(np.array([[0.0], [1.0]]) * np.ones(X.shape[1]), np.zeros(0, np.int64))
+        limits = np.stack([self.form.low, self.form.low + self.form.width])
+        # Flags are columns that hold only 0 and 1 here, and whose scale in training began at 0 and ended at 1.
+        are_ends = np.isclose(no_and_yes[:, self.form.context], limits)
+        are_flags = np.vstack([are_ends, np.isin(rows[:, self.form.context], (0.0, 1.0))])
+        flags: BoolArray = np.logical_and.reduce(are_flags, axis=0)
+        scaled = self.function.scale_rows(rows, np.zeros(0, np.int64))
+        return QueryWeights.of(self.form, self.theta, scaled, ids.tolist(), self.names, flags)
+
+    def _check_context(self, form: AdaptiveForm, X: FloatArray, firsts: FloatArray, queries: Queries) -> None:
+        """Refuse context that differs between the documents of a query, which then have weights of their own."""
+        X, firsts = X[:, form.context], firsts[:, form.context]
+        differs = (firsts != X) & ~(np.isnan(X) & np.isnan(firsts))
+        if differs.any():
+            row, column = np.argwhere(differs)[0].tolist()
+            query = queries.query_ids[np.searchsorted(queries.offsets, row, side="right") - 1]
+            raise DataError(
+                f"{self.names[form.context[column]]} differs between documents of query {query}, so that they have "
+                "weights of their own; give context that describes the query"
+            )
 
     def _queries_of(
         self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None

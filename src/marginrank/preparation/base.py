@@ -19,6 +19,7 @@ from marginrank.data.inputs import features_named, refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partitions
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, Parameter
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
@@ -36,6 +37,8 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
 
     #: Whether ``X`` may be a sparse matrix.
     takes_sparse: ClassVar[bool] = False
+    #: Whether ``X`` of `Queries` may be on a device.
+    takes_device: ClassVar[bool] = False
 
     n_features_in_: int
     feature_names_in_: AnyArray
@@ -131,15 +134,18 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
                 refuse_empty(X)
             else:
                 check_columns(self, X)
-            return cast("Features", features)
-        checked = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if self.takes_sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-        )
+            copied = isinstance(features, DeviceFeatures) and not self.takes_device
+            return cast("Features", np.asarray(features) if copied else features)
+        # scikit-learn adds up all values first, and two sums that overflow differ by NaN.
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr" if self.takes_sparse else False,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+            )
         return cast("Features", checked)
 
     def __sklearn_tags__(self) -> Any:
@@ -192,7 +198,7 @@ def _grouping(
 ) -> Grouping | None:
     if isinstance(X, Queries):
         if qid is not None or group is not None:
-            raise DataError("X is a Queries and knows its queries; pass it without qid and group")
+            raise DataError("X is a Queries, which includes its queries; pass it without qid and group")
         return X.query_offsets, X.order
     if qid is None and group is None:
         return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -11,15 +10,22 @@ from marginrank.data.inputs import FeatureError
 from marginrank.data.partitions import Arrays, LocalPartitions, Partitions
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
-from marginrank.preparation.scaling_formulas import standardized
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import allocate, for_each_block
+from marginrank.runtime.mapped_arrays import allocate, blocks, for_each_block
 from marginrank.typing import AnyArray, Features, FloatArray
 
-#: Values of a block: features are never all in float64, and a block fits into the cache of a core.
-_BLOCK_VALUES: Final = 1 << 17
+#: Values of a block.
+_BLOCK_VALUES: Final = 1 << 20
 #: Minimum number of rows of a block, so that the results of all blocks need little memory.
 _MIN_ROWS: Final = 256
+#: Rows that are searched first for a value of each column; most columns have one there.
+_ORIGIN_ROWS: Final = 16
+#: Sums of magnitudes beyond which squares could overflow or vanish, so that they are computed in units of the range.
+_LARGE, _SMALL = 1e140, 1e-130
+#: Distance of the first value from the mean, in standard deviations, from which moments are computed relative to the
+#: mean: squares then lose four of their digits.
+_FAR: Final = 100.0
 
 
 class Standardize(FeatureTransformer):
@@ -48,6 +54,7 @@ class Standardize(FeatureTransformer):
     """
 
     takes_sparse: ClassVar[bool] = True
+    takes_device: ClassVar[bool] = True
     mean_: FloatArray
     scale_: FloatArray
 
@@ -55,18 +62,23 @@ class Standardize(FeatureTransformer):
         self._learn_partitioned(LocalPartitions([lambda: X]))
 
     def _learn_partitioned(self, parts: Partitions[Features]) -> None:
-        ((low, high, sparse),) = parts.reduce(_extent, merge=_widest)
-        empty = np.isnan(low)
-        low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
-        unit = _unit(low, high)
-        # In units of the range, squares cannot overflow or vanish, and a constant column is exactly 0.
-        origin, divisor = np.zeros(len(low)) if sparse.any() else low, np.where(unit > 0, unit, 1.0)
-        ((counts, sums),) = parts.add(_sums, origin, divisor)
-        counts = np.maximum(counts, 1)
-        mean = sums / counts
-        ((squares,),) = parts.add(_squares, origin, divisor, mean)
-        self.mean_ = np.zeros(len(low)) if sparse.any() else low + mean * unit
-        self.scale_ = np.sqrt(squares / counts) * unit
+        ((origin, sparse),) = parts.reduce(_origin, merge=_first_present)
+        origin, unit = np.where(np.isnan(origin), 0.0, origin), np.ones(len(origin))
+        # Sums that overflow are computed again.
+        with np.errstate(over="ignore"):
+            ((counts, sums, squares, sizes),) = parts.add(_moments, origin)
+        if ((sizes > _LARGE) | ((sizes > 0) & (sizes < _SMALL))).any():
+            (extent,) = parts.reduce(_extent, merge=_widest)
+            unit = _unit(*extent)
+            ((counts, sums, squares, _),) = parts.add(_moments, origin, unit)
+        shift, variance = _shift_and_variance(counts, sums, squares)
+        far = np.abs(shift) > _FAR * np.sqrt(variance)
+        if far.any():
+            origin = np.where(far, origin + shift * unit, origin)
+            ((counts, sums, squares, _),) = parts.add(_moments, origin, unit)
+            shift, variance = _shift_and_variance(counts, sums, squares)
+        self.mean_ = np.zeros(len(origin)) if sparse.any() else origin + shift * unit
+        self.scale_ = np.sqrt(variance) * unit
 
     def _apply(self, X: Features, grouping: Grouping | None) -> Features:  # noqa: ARG002
         if sp.issparse(X):
@@ -79,101 +91,110 @@ class Standardize(FeatureTransformer):
                 )
             data = np.where(varies[X.indices] | np.isnan(X.data), X.data / divisor[X.indices], 0.0)
             return sp.csr_array((data.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
+        if isinstance(X, DeviceFeatures):
+            return cast("Features", X.standardized(self.mean_, self.scale_))
+        from marginrank.preparation.standardization_kernel import standardize_rows  # noqa: PLC0415
+
         out = allocate(X.shape, X.dtype)
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-            out[rows] = standardized(block, self.mean_, self.scale_)
+            standardize_rows(np.ascontiguousarray(block), self.mean_, self.scale_, out[rows])
 
-        for_each_block(X, work, _block_rows(X), out=out)
+        for_each_block(X, work, out=out)
         return out
 
 
+def _origin(X: Features) -> Arrays:
+    """Return a value of each column, NaN if it is empty, and whether X is sparse.
+
+    Sums of squares are computed relative to it: an offset that all values share does not cost precision, since the
+    distance of one of n values from the mean is at most √n standard deviations, and a constant column is exactly 0.
+    """
+    n, width = X.shape
+    origin = np.full(width, np.nan)
+    if sp.issparse(X):
+        present = ~np.isnan(X.data)
+        origin[X.indices[present]] = X.data[present]
+        origin[np.bincount(X.indices, minlength=width) < n] = 0.0
+        return origin, np.array([True])
+    for rows in (X[:_ORIGIN_ROWS], X[_ORIGIN_ROWS:]):
+        for _, block in blocks(rows):
+            empty = np.flatnonzero(np.isnan(origin))
+            if not len(empty):
+                break
+            values = block[:, empty]
+            origin[empty] = values[np.argmin(np.isnan(values), axis=0), np.arange(len(empty))]
+    return origin, np.array([False])
+
+
+def _first_present(left: Arrays, right: Arrays) -> Arrays:
+    return np.where(np.isnan(left[0]), right[0], left[0]), left[1] | right[1]
+
+
+def _moments(X: Features, origin: FloatArray, unit: FloatArray | None = None) -> Arrays:
+    """Return count, sum, sum of squares and of magnitudes of ``(X - origin) / unit``, by column, without NaN."""
+    if sp.issparse(X):
+        return _sparse_moments(X, origin, 1.0 if unit is None else unit)
+    if isinstance(X, DeviceFeatures):
+        return X.moments(origin, unit)
+    from marginrank.preparation.standardization_kernel import add_moments  # noqa: PLC0415
+
+    n_rows = max(_MIN_ROWS, _BLOCK_VALUES // max(1, int(X.shape[1])))
+    moments, zeros = np.zeros((-(-len(X) // n_rows), 4, X.shape[1])), np.zeros(X.shape[1])
+
+    def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
+        if unit is None:
+            add_moments(np.ascontiguousarray(block), origin, *moments[number])
+        else:
+            add_moments(np.subtract(block, origin, dtype=np.float64) / unit, zeros, *moments[number])
+
+    for_each_block(X, work, n_rows)
+    return tuple(moments.sum(axis=0))
+
+
+def _shift_and_variance(counts: FloatArray, sums: FloatArray, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the distance of the mean from the origin, and the variance, of each column."""
+    counts = np.maximum(counts, 1)
+    shift = sums / counts
+    return shift, np.maximum(squares / counts - shift * shift, 0.0)
+
+
+def _sparse_moments(X: sp.csr_array, origin: FloatArray, unit: FloatArray | float) -> Arrays:
+    width, absent = X.shape[1], np.isnan(X.data)
+    column, divisor = X.indices[~absent], np.broadcast_to(unit, X.shape[1])
+    counts = X.shape[0] - np.bincount(X.indices[absent], minlength=width)
+    n_zeros = counts - np.bincount(column, minlength=width)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A column without zeros may have squares of them that overflow.
+        zeros = np.where(n_zeros > 0, -origin / divisor, 0.0)
+        values = (X.data[~absent] - origin[column]) / divisor[column]
+        sums = [np.bincount(column, of(values), width) + n_zeros * of(zeros) for of in (np.positive, np.square, np.abs)]
+    return counts, *sums
+
+
 def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the range of each column, and refuse one that float64 cannot hold."""
+    """Return the range of each column, 1 if it is 0, and refuse one that float64 cannot hold."""
     with np.errstate(over="ignore"):
-        unit = high.astype(np.float64) - low
+        unit = np.subtract(high, low, dtype=np.float64)
     if np.isinf(unit).any():
         column = int(np.argmax(np.isinf(unit)))
         raise FeatureError("the values of {feature} lie further apart than float64 holds; scale it down", column)
-    return unit
+    return np.where(unit > 0, unit, 1.0)
 
 
 def _extent(X: Features) -> Arrays:
-    """Return the minimum and maximum of each column, NaN if it is empty, and whether X is sparse."""
-    if not X.shape[0]:
-        return np.full(X.shape[1], np.nan, X.dtype), np.full(X.shape[1], np.nan, X.dtype), np.array([sp.issparse(X)])
-    if not sp.issparse(X):
-        ends = _by_block(X, lambda block: np.stack([np.fmin.reduce(block), np.fmax.reduce(block)]), 2)
-        low, high = np.fmin.reduce(ends[:, 0]), np.fmax.reduce(ends[:, 1])
-        return low.astype(X.dtype), high.astype(X.dtype), np.array([False])
-    n, width = X.shape
-    partly = np.bincount(X.indices, minlength=width) < n
-    low, high = np.where(partly, 0.0, np.nan), np.where(partly, 0.0, np.nan)
-    np.fmin.at(low, X.indices, X.data)
-    np.fmax.at(high, X.indices, X.data)
-    return low, high, np.array([True])
+    """Return the minimum and maximum of each column, NaN if it is empty."""
+    low, high = np.full((2, X.shape[1]), np.nan)
+    if sp.issparse(X):
+        low[np.bincount(X.indices, minlength=X.shape[1]) < X.shape[0]] = 0.0
+        high[:] = low
+        np.fmin.at(low, X.indices, X.data)
+        np.fmax.at(high, X.indices, X.data)
+    else:
+        for _, block in blocks(X):
+            low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+    return low, high
 
 
 def _widest(left: Arrays, right: Arrays) -> Arrays:
-    return np.fmin(left[0], right[0]), np.fmax(left[1], right[1]), left[2] | right[2]
-
-
-def _sums(X: Features, origin: FloatArray, unit: FloatArray) -> Arrays:
-    """Return the count and sum of ``(X - origin) / unit``, by column, without NaN."""
-    if sp.issparse(X):
-        column, values, counts = _present(X, unit)
-        return counts, np.bincount(column, values, X.shape[1])
-    missing, sums = _by_block(X, lambda block: _sum_present(_in_units(block, origin, unit)), 2).sum(axis=0)
-    return len(X) - missing.astype(np.int64), sums
-
-
-def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray) -> Arrays:
-    """Return the sum of the squares of ``(X - origin) / unit - mean``, by column, without NaN."""
-    if sp.issparse(X):
-        column, values, counts = _present(X, unit)
-        zeros = counts - np.bincount(column, minlength=X.shape[1])
-        return (np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + zeros * mean**2,)
-
-    def squared(block: AnyArray) -> FloatArray:
-        centred = _in_units(block, origin, unit)
-        centred -= mean
-        return np.asarray(_sum_present(np.multiply(centred, centred, out=centred))[1])
-
-    return (_by_block(X, squared, 1).sum(axis=(0, 1)),)
-
-
-def _block_rows(X: AnyArray) -> int:
-    return max(_MIN_ROWS, _BLOCK_VALUES // max(1, int(X.shape[1])))
-
-
-def _by_block(X: AnyArray, reduce: Callable[..., AnyArray], n: int) -> FloatArray:
-    """Return the reduction of each column to n numbers in each block of rows, whatever the number of threads."""
-    reduced = np.empty((-(-len(X) // _block_rows(X)), n, X.shape[1]))
-
-    def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-        reduced[number] = reduce(block)
-
-    for_each_block(X, work, _block_rows(X))
-    return reduced
-
-
-def _in_units(block: AnyArray, origin: FloatArray, unit: FloatArray) -> FloatArray:
-    shifted = np.subtract(block, origin, dtype=np.float64)
-    shifted /= unit
-    return shifted
-
-
-def _sum_present(values: FloatArray) -> FloatArray:
-    """Return the number of NaNs of each column, and the sum of its other values."""
-    total = values.sum(axis=0)
-    if not np.isnan(total).any():
-        return np.stack([np.zeros_like(total), total])
-    return np.stack([np.isnan(values).sum(axis=0), np.nansum(values, axis=0)])
-
-
-def _present(X: sp.csr_array, unit: FloatArray) -> tuple[AnyArray, FloatArray, AnyArray]:
-    """Return the columns of the stored values without NaN, these in units, and the values per column with zeros."""
-    present = ~np.isnan(X.data)
-    column = X.indices[present]
-    counts = X.shape[0] - np.bincount(X.indices[~present], minlength=X.shape[1])
-    return column, X.data[present].astype(np.float64) / unit[column], counts
+    return np.fmin(left[0], right[0]), np.fmax(left[1], right[1])

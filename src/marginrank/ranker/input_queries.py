@@ -23,11 +23,13 @@ from marginrank.data.inputs import (
     validation_parts,
 )
 from marginrank.data.partitions import AnyQueries
-from marginrank.data.queries import Queries, check_finite
+from marginrank.data.queries import Queries, check_finite, queries_of_finite
 from marginrank.errors import DataError, Parameter
 from marginrank.evaluation.sklearn_scoring import ROUTING
 from marginrank.preparation.base import check_columns, refuse_empty
 from marginrank.ranker.argument_checks import refuse_rows
+from marginrank.runtime.device_features import DeviceFeatures, without_tensor
+from marginrank.runtime.threads import default_threads
 from marginrank.training.plan import Plan
 from marginrank.typing import Features
 
@@ -55,12 +57,31 @@ def training_queries(
     reset: bool = True,
 ) -> AnyQueries:
     """Return the queries to train on, grouped; with ``reset=False``, the next batch for a fitted ranker."""
-    capabilities, X = plan.capabilities, _opened(plan, X)
+    with default_threads(plan.n_jobs):
+        return _training_queries(ranker, plan, X, y, qid, group, query_weights, reset)
+
+
+def _training_queries(
+    ranker: Ranker,
+    plan: Plan,
+    X: AnyQueries | QuerySource | PairSource | npt.ArrayLike,
+    y: npt.ArrayLike | None,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    query_weights: npt.ArrayLike | None,
+    reset: bool,
+) -> AnyQueries:
+    capabilities, X = plan.capabilities, without_tensor(_opened(plan, X))
+    if isinstance(X, DeviceFeatures):
+        X, y = Queries.from_arrays(X, y, qid=qid, group=group, query_weights=query_weights, allow_nan=True), None
+        qid = group = query_weights = None
     if isinstance(X, AnyQueries):
         if reset:
             refuse_empty(X)
         else:
             check_columns(ranker, X)
+        if isinstance(X, Queries):
+            X = X.placed(plan.scorer.place)
         queries: AnyQueries = as_queries(
             X, y, qid, group, query_weights, allow_nan=capabilities.takes_nan, nan_advice=capabilities.nan_advice
         )
@@ -82,9 +103,10 @@ def training_queries(
     known = np.nan_to_num(grades).reshape(labels.shape)
     features, _ = check_X_y(X, known, y_numeric=True, ensure_min_samples=least, estimator=ranker, **_ROWS)
     names = column_names(X) if reset else ranker.model_.feature_names
+    features = plan.scorer.place(features)
     check_finite(features, capabilities.takes_nan, capabilities.nan_advice, names)
-    return Queries.from_arrays(
-        features, grades, qid=qid, group=group, query_weights=query_weights, feature_names=names, allow_nan=True
+    return queries_of_finite(
+        features, grades, qid=qid, group=group, query_weights=query_weights, feature_names=names
     ).grouped
 
 
@@ -120,6 +142,9 @@ def features_to_score(
     ranker: Ranker, X: Queries | npt.ArrayLike, qid: npt.ArrayLike | None = None
 ) -> Queries | Features:
     """Return features that a fitted ranker can score; refuse columns that differ from those of training."""
+    X = without_tensor(X)
+    if isinstance(X, DeviceFeatures):
+        X = np.asarray(X)
     if isinstance(X, Queries) or _is_checked(ranker, X):
         return cast("Queries | Features", X)
     common_index(X=X, qid=qid)

@@ -66,7 +66,7 @@ def is_large(array: AnyArray) -> bool:
 def allocate(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     """Return an empty array: in memory if all of these fit in half of the budget, otherwise on disk.
 
-    On disk it is a file without a name in the folder of temporary files (``TMPDIR``), which disappears with the array
+    On disk it is an unnamed file in the folder of temporary files (``TMPDIR``), which disappears with the array
     or the process. Fill it in order, and call `flush_rows` for finished rows.
 
     Raises:
@@ -120,7 +120,7 @@ def _on_disk(shape: tuple[int, ...], dtype: Any, needed: int) -> AnyArray:
 
 
 class SpillFile:
-    """Consecutive arrays in a file without a name, in the folder of temporary files."""
+    """Consecutive arrays in an unnamed file, in the folder of temporary files."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
@@ -185,7 +185,7 @@ def blocks(array: AnyArray, n_rows: int | None = None) -> Iterator[tuple[slice, 
     reader = reader_of(array)
     for start in range(0, len(array), step):
         stop = min(start + step, len(array))
-        yield slice(start, stop), array[start:stop] if reader is None else reader.rows(start, stop)
+        yield slice(start, stop), np.asarray(array[start:stop]) if reader is None else reader.rows(start, stop)
 
 
 def for_each_block(
@@ -212,7 +212,7 @@ def for_each_block(
                 flush_rows(out, rows)
     else:
         for_each(
-            lambda start: work(start // step, slice(start, start + step), array[start : start + step]),
+            lambda start: work(start // step, slice(start, start + step), np.asarray(array[start : start + step])),
             [(start,) for start in range(0, len(array), step)],
             n_jobs,
         )
@@ -299,7 +299,7 @@ class RowReader:
         while len(data):
             n_read = os.preadv(self._file.number, [data], offset)
             if n_read == 0:
-                raise DataError("a file of features was cut while it was read; convert the source again")
+                raise DataError("a file of features was truncated while it was read; convert the source again")
             data, offset = data[n_read:], offset + n_read
 
 
@@ -313,7 +313,9 @@ class _Buffer:
 
 def reader_of(array: AnyArray) -> RowReader | None:
     """Return the reader of an array on disk; None if it is in memory, or small enough for the system to cache."""
-    if array.nbytes <= BLOCK_BYTES or not array.flags.c_contiguous or not hasattr(os, "preadv"):
+    if not isinstance(array, np.ndarray) or array.nbytes <= BLOCK_BYTES or not hasattr(os, "preadv"):
+        return None
+    if not array.flags.c_contiguous:
         return None
     location = _mapping(array)
     file = None if location is None else _files.get(location[0])

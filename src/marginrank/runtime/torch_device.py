@@ -29,10 +29,9 @@ class Device(NamedTuple):
     def find(cls, torch: Any, name: str) -> Device:
         """Return a device by its name; ``auto`` is CUDA if it is available, and the CPU otherwise."""
         if name == "auto":
-            return cls(torch, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+            name = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            device = torch.device(name)
-            torch.empty(1, device=device)
+            device = torch.empty(1, device=name).device
         except (RuntimeError, AssertionError, TypeError) as error:
             reason = str(error).partition("\n")[0]
             raise ValueError(

@@ -4,7 +4,7 @@
 value here, unless they say otherwise. "Small" data has 50 queries with 20 documents and 5 features each, "medium"
 200 × 50 × 20, "large" 2,000 × 50 × 40, all generated.
 
-Compiled kernels have their own constants, as a change of these has to compile them anew. Limits of memory and of
+Compiled kernels have their own constants, as a change of these recompiles them. Limits of memory and of
 accuracy stand where they are used.
 """
 
@@ -40,9 +40,16 @@ MAX_PARTS: Final = 128
 PROGRAM_BYTES: Final = 150
 #: With no more documents than parameters: maximum number of parts, and numbers in one plane of each part.
 #: Dense 2,000 × 2,000 with C = 1: 1.15 for 1 part. Dense 1,000 × 1,000 with C = 10,000: 1.1 for 4 parts; 1 part has a
-#: gap of 40 % after 1,000 iterations. Sparse 8,000 × 20,000: in the same time, 4 parts leave 4 times the gap of 1 part.
+#: gap of 40% after 1,000 iterations. Sparse 8,000 × 20,000: in the same time, 4 parts leave 4 times the gap of 1 part.
 WIDE_PARTS: Final = 8
 WIDE_NUMBERS: Final = 16_000
+
+#: With large data: number of blocks of a pass, and maximum bytes of one. Between blocks threads wait for each other, as
+#: only many cores show (``benchmarks/cuda.py``). Wall time of ``fit`` on 3.8 million × 136 with 16 threads, svmmap and
+#: softmax: 4.0 and 1.4 s for blocks of 2 MB, 1.5 and 0.7 s for 8 MB, 1.4 and 0.7 s for 16 and for 32 MB. With two
+#: threads: 5.2 and 2.2 s for 2 MB, 5.5 and 2.4 s for 16 MB.
+N_BLOCKS: Final = 128
+MAX_BLOCK_BYTES: Final = 16 << 20
 
 #: Bytes of a block of lines that is parsed. ``read`` of 60,000 documents (JSON lines: 30,000) with 40 features: CSV
 #: 1.9 for 256 KB, and wall time 1.5 for 8 MB; JSON lines 1.3 and 1.5; LETOR 1.05 and 1.0.

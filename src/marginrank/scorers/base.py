@@ -14,6 +14,7 @@ from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partition
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation.standardization import Standardize
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.runtime.torch_device import Device
 from marginrank.scorers.form import Form
@@ -22,6 +23,8 @@ from marginrank.typing import Features, FloatArray, IntArray
 
 SomeForm = TypeVar("SomeForm", bound=Form)
 
+#: Curves that ``auto`` chooses from: lines, and steps for curves that are far from straight.
+_CURVES: Final = ("additive", "additive(bins=32, shape=steps)")
 #: Spelling of the scorer that `tune` chooses on held-out queries.
 CHOSEN: Final = "auto"
 
@@ -40,12 +43,16 @@ class Scorer(OptionObject, ABC):
     takes_sparse: ClassVar[bool] = False
     #: Whether scores change with the scale of the features, so that scaling them matters.
     scale_matters: ClassVar[bool] = True
+    #: Whether scores are weighted sums of the features themselves, so that weights can be scaled instead of features.
+    weights_features: ClassVar[bool] = False
     #: Whether C has an effect.
     takes_C: ClassVar[bool] = True  # noqa: N815
     #: Whether a ranker's seed changes what it learns.
     draws: ClassVar[bool] = False
     #: Whether small fits are bound by the GIL.
     gil_bound: ClassVar[bool] = False
+    #: Whether a large C takes long and overfits, so that `tune` goes up from the smallest.
+    slow_for_large_C: ClassVar[bool] = False  # noqa: N815
     #: Options that `tune` tries if they have their default value and C has no effect, each with the values to try.
     tuned_options: ClassVar[Mapping[str, Sequence[Any]]] = {}
     #: The option with the number of stages, which `tune` then chooses by early stopping on held-out queries.
@@ -54,6 +61,10 @@ class Scorer(OptionObject, ABC):
     def before_scaling(self, X: Features) -> Features:
         """Return the features to scale."""
         return X
+
+    def place(self, X: Features) -> Features:
+        """Return features where training reads them: in the memory of this machine, or on a device."""
+        return np.asarray(X) if isinstance(X, DeviceFeatures) else X
 
     def with_time_limit(self, time_limit: float) -> Scorer:  # noqa: ARG002
         """Return the scorer with a time limit for `prepare`; itself if it takes one pass over the features."""
@@ -65,7 +76,7 @@ class Scorer(OptionObject, ABC):
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedScorer:  # noqa: ARG002
         """Prepare for scoring queries with a form that was learned before."""
-        raise TypeError(f"the {self.name} scorer cannot be trained further; train it anew on all queries")
+        raise TypeError(f"the {self.name} scorer cannot be trained further; retrain it on all queries")
 
     def learn_partitioned(self, queries: PartitionedQueries) -> Form:  # noqa: ARG002
         """Learn the form from the queries of all partitions."""
@@ -132,10 +143,6 @@ class PreparedScorer(Prepared):
         scores = np.empty(self.queries.n_documents)
         self.score(self.weights(theta), scores, 0, len(scores))
         return scores
-
-    def empty(self, n: int) -> FloatArray:
-        """Allocate an array for scores or gradients."""
-        return np.empty(n)
 
     @abstractmethod
     def pull_back(self, gradient: FloatArray, gradient_sums: FloatArray, start: int, stop: int) -> None:
@@ -218,9 +225,9 @@ def scorers_to_try(queries: Queries | PartitionedQueries) -> list[str]:
     """Return the scorers that ``auto`` chooses from.
 
     >>> scorers_to_try(Queries.from_arrays([[1.0], [2.0]], [0, 1], group=[2]))
-    ['linear', 'additive']
+    ['linear', 'additive', 'additive(bins=32, shape=steps)']
     """
     if queries.is_sparse:
         return ["linear"]
     gaps = queries.missing.any() if isinstance(queries, PartitionedQueries) else has_nan(queries.dense())
-    return ["linear(missing=mean)" if gaps else "linear", "additive"]
+    return ["linear(missing=mean)" if gaps else "linear", *_CURVES]

@@ -48,6 +48,8 @@ class Form(ABC):
     nan_advice: ClassVar[str] = "fill it, as this model takes no missing values"
     #: Whether features may be CSR.
     takes_sparse: ClassVar[bool] = False
+    #: Whether scores are weighted sums of the features themselves, so that weights can be scaled instead of features.
+    weights_features: ClassVar[bool] = False
     #: What `sizes` counts.
     sized_by: ClassVar[str]
     registry: ClassVar[dict[str, type[Form]]] = {}

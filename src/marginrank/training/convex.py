@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import Parameter, ParameterError
 from marginrank.model.model import Model
 from marginrank.preparation.scaling import FittedScaling, scale, scale_as
-from marginrank.scorers.base import Prepared, prepare
+from marginrank.scorers.base import Prepared, PreparedScorer, prepare
 from marginrank.scorers.form import NAN_ADVICE, Form
 from marginrank.solvers.base import Callback
 from marginrank.training.checkpoint import Log
@@ -19,6 +20,7 @@ from marginrank.training.early_stopping import EarlyStopping
 from marginrank.training.loss_minimizer import LossMinimizer
 from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan, Start
 from marginrank.training.query_weighting import documents_to_learn_from
+from marginrank.training.standardized_scorer import StandardizedScorer
 from marginrank.training.trainer import make_models
 from marginrank.typing import FloatArray
 
@@ -58,18 +60,29 @@ class ConvexTrainer:
 def bind_scorer(
     plan: Plan, queries: SomeQueries, start: Start | None = None, time_limit: float = np.inf
 ) -> tuple[FittedScaling[SomeQueries], Prepared]:
-    """Scale the features and prepare the scorer for them: anew, or as the model to start from was trained."""
+    """Scale the features and prepare the scorer for them: from scratch, or as the model to start from was trained."""
+    if isinstance(queries, Queries):
+        queries = cast("SomeQueries", queries.placed(plan.scorer.place))
     model = None if start is None else start.model
     if model is None:
-        scaling = scale(queries, plan.scaling, matters=plan.scorer.scale_matters, before=plan.scorer.before_scaling)
+        scaling = scale(
+            queries,
+            plan.scaling,
+            matters=plan.scorer.scale_matters,
+            before=plan.scorer.before_scaling,
+            may_leave=plan.scorer.weights_features,
+        )
         # Half of the time, so that the solver has as much.
         scorer, form = plan.scorer.with_time_limit(time_limit / 2), None
     else:
         _check_continues(plan, model, queries)
-        scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling)
+        may_leave = plan.scorer.weights_features and model.form.weights_features
+        scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling, may_leave=may_leave)
         scorer, form = plan.scorer, model.form
     ready = documents_to_learn_from(scaling.queries, plan.weighting, plan.unjudged)
     prepared = prepare(scorer, ready, plan.n_jobs, form)
+    if scaling.left is not None and isinstance(prepared, PreparedScorer):
+        prepared = StandardizedScorer(prepared, scaling.left.mean_, scaling.left.scale_)
     # If the scorer made its own copy, the scaled features can be freed.
     return replace(scaling, queries=queries), prepared
 
@@ -80,7 +93,7 @@ def loss_minimizer(
     """Return what minimizes the loss of a plan, within a deadline."""
     limit = min(plan.solver.time_limit, deadline.seconds_left)
     solver = replace(plan.solver, time_limit=limit, callback=callback or plan.solver.callback)
-    return LossMinimizer(plan.needed_loss, plan.bound, solver, plan.n_jobs, log)
+    return LossMinimizer(plan.needed_loss, plan.bound, solver, plan.n_jobs, log, plan.silent)
 
 
 def _check_continues(plan: Plan, model: Model, queries: AnyQueries) -> None:

@@ -34,6 +34,9 @@ COLLAPSED: Final = 0.999
 #: Factor of the larger C that is tried before a hinge counts as collapsed: a small C alone also leaves the objective
 #: high, and so do small features.
 _LARGER: Final = 1000.0
+#: A trial ends with a lower bound above this share: even the larger C lowers the objective by less than half a percent,
+#: and a closer bound would take most iterations. ``fit`` of ndcg@10 on 1.2 million × 136: 3.0 CPU s, and 8.5 for 0.999.
+_DECIDED: Final = 0.995
 #: Iterations of that trial.
 _TRIAL_ITERATIONS: Final = 50
 #: Number of parts of the risk in that trial if there are many parameters. With more parts, scorers that can fit
@@ -69,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class LossMinimizer:
-    """How a loss is minimised.
+    """Minimizer of a loss by a solver, or by the tight bound.
 
     Args:
         loss: The loss.
@@ -77,6 +80,7 @@ class LossMinimizer:
         solver: The solver.
         n_jobs: Number of threads; all cores by default.
         log: The checkpoint; none by default.
+        silent: Whether to leave out the warning about a hinge that is minimal at 0.
     """
 
     loss: Loss
@@ -84,6 +88,7 @@ class LossMinimizer:
     solver: Solver = field(default_factory=Auto)
     n_jobs: int | None = None
     log: Log | None = None
+    silent: bool = False
 
     def from_start(self, scorer: Prepared, Cs: Sequence[float], start: Start | None) -> list[Fit]:
         """Minimize for several C from a starting point, or near it."""
@@ -92,7 +97,7 @@ class LossMinimizer:
         if start.theta.shape != (scorer.n_parameters,):
             warn(
                 f"the previous fit has {len(start.theta)} parameters and this one {scorer.n_parameters}, so training "
-                "starts anew"
+                "starts from scratch"
             )
             return self.path(scorer, Cs)
         if start.model is not None and start.centered:
@@ -209,7 +214,8 @@ class LossMinimizer:
 
     def _warn(self, tried: float, consequence: Message) -> None:
         fact = f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
-        warn(CollapseWarning(fact, consequence))
+        if not self.silent:
+            warn(CollapseWarning(fact, consequence))
 
 
 def bound_of(loss: Loss) -> Bound:
@@ -298,16 +304,16 @@ def _try_larger(risk: Problem, scorer: Prepared, C: float, deadline: Deadline) -
     if at_zero <= 0 or spread == 0 or not risk.n_parameters:
         return C, "nothing to learn"
     larger = min(_LARGER * max(C, max(spread, 1e-45) ** -2), 1e100)
-    collapsed = COLLAPSED * larger * at_zero
+    objective_at_zero = larger * at_zero
 
     def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
-        return step.primal < collapsed or step.dual >= collapsed
+        return step.primal < COLLAPSED * objective_at_zero or step.dual >= _DECIDED * objective_at_zero
 
     solver = Bundle(tol=1e-3, max_iter=_TRIAL_ITERATIONS, time_limit=deadline.seconds_left, callback=decided)
     trial = solver.refine(risk, larger, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
     if trial.reason in ("interrupted", "time_limit"):
         return larger, trial.reason
-    return larger, "collapsed" if trial.primal >= collapsed else "learns"
+    return larger, "collapsed" if trial.primal >= COLLAPSED * objective_at_zero else "learns"
 
 
 def health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool = False) -> Health:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train and how; nothing below it reads a spelling.
+    """Resolved parameters of training; nothing below it reads a spelling.
 
     Args:
         trainer: What trains: a `ConvexTrainer`, a `StagedTrainer` or a baseline.
@@ -48,6 +48,7 @@ class Plan:
         patience: Iterations without improvement after which training with validation queries stops.
         n_jobs: Number of threads.
         preset: The name of the preset, if any.
+        silent: Whether to leave out the warning about a loss that is minimal at θ = 0.
         parameters: The parameters of the ranker in plain values, for model files and checkpoints.
     """
 
@@ -67,6 +68,7 @@ class Plan:
     patience: int | None = None
     n_jobs: int | None = None
     preset: str | None = None
+    silent: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,7 +80,7 @@ class Plan:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the trainer can do with this plan."""
+        """The capabilities of the trainer for this plan."""
         return self.trainer.capabilities(self)
 
     def identity(
@@ -101,11 +103,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a trainer can do with a plan.
+    """Capabilities of a trainer for a plan.
 
     Args:
         takes_nan: Whether features may be missing.
-        nan_advice: The way out if they may not.
+        nan_advice: The fix if they may not.
         takes_sparse: Whether features may be sparse.
         takes_C: Whether C changes the result.
         resumes: Whether training can resume from a checkpoint.
@@ -145,7 +147,7 @@ class Deadline:
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """What one call of training adds to a plan.
+    """Arguments of one call of training, besides the plan.
 
     Args:
         Cs: Values of C to train for; that of the plan by default.

@@ -14,7 +14,9 @@ from marginrank.losses.base import Loss
 from marginrank.runtime.threads import chunk_bounds, for_each, thread_count
 from marginrank.runtime.tuned_constants import (
     FEW_PARAMETERS,
+    MAX_BLOCK_BYTES,
     MAX_PARTS,
+    N_BLOCKS,
     PARTS,
     PROGRAM_BYTES,
     SIGNED_PARTS,
@@ -58,7 +60,7 @@ def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     queries, n_parts = scorer.queries, count_parts(scorer)
     # The gradient sums of all chunks are in memory until the end of an evaluation, when they are added up.
     most = max(8, scorer.n_bytes // (16 * 8 * max(1, scorer.n_parameters)))
-    n_chunks = max(n_parts, min(scorer.n_bytes // scorer.block_bytes, most))
+    n_chunks = max(n_parts, min(scorer.n_bytes // _block_bytes(scorer), most))
     bounds, starts = [0], []
     part_bounds = chunk_bounds(queries.offsets, n_parts)
     for first, end in pairwise(part_bounds.tolist()):
@@ -68,9 +70,14 @@ def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     return list(pairwise(bounds)), np.array(starts, dtype=np.int64)
 
 
+def _block_bytes(scorer: PreparedScorer) -> int:
+    """Return the bytes of features that a thread scores and pulls back together."""
+    return max(scorer.block_bytes, min(scorer.n_bytes // N_BLOCKS, MAX_BLOCK_BYTES))
+
+
 def join(chunks: Chunks, offsets: IntArray, scorer: PreparedScorer) -> list[tuple[int, int]]:
-    """Return ranges of chunks that are evaluated together: as many as fit into the cache of a core."""
-    bytes_per_row, most = scorer.n_bytes / max(1, int(offsets[-1])), max(PreparedScorer.block_bytes, scorer.block_bytes)
+    """Return ranges of chunks that are evaluated together: as many as fit into a block."""
+    bytes_per_row, most = scorer.n_bytes / max(1, int(offsets[-1])), _block_bytes(scorer)
     tasks, first = [], 0
     for number in range(1, len(chunks) + 1):
         together = number < len(chunks) and offsets[chunks[number][1]] - offsets[chunks[first][0]]
@@ -126,8 +133,8 @@ class RankingRisk(Problem):
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = cut(scorer)
         self._tasks = join(self._chunks, queries.offsets, scorer)
-        self._scores, self._gradient = (scorer.empty(queries.n_documents) for _ in range(2))
-        self._xi, self._score_direction = np.zeros(len(queries)), scorer.empty(queries.n_documents)
+        self._scores, self._gradient, self._score_direction = (np.empty(queries.n_documents) for _ in range(3))
+        self._xi = np.zeros(len(queries))
         #: The θ of the current scores, so that products with the Hessian there need not compute them again.
         self._scored_at: FloatArray | None = None
         self._curvature: SampledHessian | None = None

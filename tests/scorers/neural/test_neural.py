@@ -13,8 +13,10 @@ from marginrank.errors import NumericalError
 from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy
 from marginrank.methods.presets import parse_preset
 from marginrank.model.file_format import read_model, write_model
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.scorers import Neural, parse_scorer
 from marginrank.scorers.neural.form import NeuralForm
+from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.scorers.terms import ACTIVATIONS
 from tests.absent import WITHOUT_TORCH_AND_JAX
 
@@ -190,7 +192,7 @@ def test_spellings_and_grids():
         ({"hidden": (8, 0)}, "every layer needs at least one unit"),
         ({"activation": "rleu"}, "did you mean 'relu'"),
         ({"dropout": 1.0}, "it lies between 0 and 1"),
-        ({"epochs": 0}, "epochs is 0; give a whole number from 1 up"),
+        ({"epochs": 0}, "epochs is 0; give a whole number of at least 1"),
         ({"batch": 0.5}, "batch is 0.5; give a whole number"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
@@ -214,3 +216,20 @@ def test_what_cannot_be_trained_is_refused():
 def test_cuda_learns_what_a_cpu_does():
     train = judged()
     assert Ranker("softmax", scorer=SMALL.with_params(device="cuda")).fit(train).score(train) > 0.8
+
+
+def test_features_on_a_device_give_the_network_of_an_array():
+    queries, limits = judged(), StageLimits(1.0)
+    thetas = []
+    for X in (queries.X, DeviceFeatures(torch.tensor(queries.X))):
+        risk = ScoreRisk(SoftmaxCrossEntropy(), queries.with_features(X))
+        *_, last = SMALL.with_params(epochs=2, device="cpu").stages(risk, limits)
+        thetas.append(last.theta)
+    np.testing.assert_array_equal(*thetas)
+
+
+def test_training_reads_a_tensor_as_it_reads_an_array():
+    queries, scorer = judged(), SMALL.with_params(epochs=2, device="cpu")
+    tensor = queries.with_features(DeviceFeatures(torch.tensor(queries.X)))
+    rankers = [Ranker("softmax", scorer=scorer).fit(given) for given in (queries, tensor)]
+    np.testing.assert_array_equal(rankers[1].coef_, rankers[0].coef_)

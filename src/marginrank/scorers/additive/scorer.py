@@ -47,6 +47,7 @@ class Additive(Scorer):
     name = "additive"
     takes_nan = True
     scale_matters = False
+    slow_for_large_C = True  # noqa: N815
     bins: int = 255
     spacing: Spacing = "quantile"
     shape: CurveShape = "lines"

@@ -9,6 +9,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.runtime.device_features import DeviceFeatures
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import allocate, blocks, flush_rows
 from marginrank.scorers.form import NAN_ADVICE, Form, stored
@@ -53,6 +54,11 @@ class LinearForm(Form):
     def takes_nan(self) -> bool:  # type: ignore[override]
         """Whether features may be NaN."""
         return self.raw_fill is not None or self.fill is not None
+
+    @property
+    def weights_features(self) -> bool:  # type: ignore[override]
+        """Whether scores are weighted sums of the features: not if they are filled after scaling."""
+        return self.fill is None
 
     @property
     def n_parameters(self) -> int:
@@ -127,6 +133,8 @@ def replace_nan(X: Features, fill: FloatArray) -> Features:
         absent = np.isnan(X.data)
         data = np.where(absent, fill[X.indices], X.data).astype(X.dtype)
         return sp.csr_array((data, X.indices, X.indptr), shape=X.shape) if absent.any() else X
+    if isinstance(X, DeviceFeatures):
+        return X if X.is_finite(allow_nan=False) else cast("Features", X.filled(fill))
     if not has_nan(X):
         return X
     filled = allocate(X.shape, X.dtype)

@@ -1,18 +1,14 @@
-"""Features on a PyTorch device."""
+"""Products with features on a PyTorch device."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
+from marginrank.runtime.device_features import DeviceFeatures, enough_memory
+from marginrank.typing import FloatArray, IntArray
 
-from marginrank.errors import DataError
-from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.torch_device import Device
-from marginrank.typing import Features, FloatArray, IntArray
-
-#: Rows that are copied to a device, or converted to float64, together.
+#: Rows that are converted to float64 together.
 _ROWS: Final = 1 << 18
 
 
@@ -23,31 +19,14 @@ class GpuFeatures:
     float64, since PyTorch has no product that reads float32 and adds up float64.
 
     Args:
-        X: Dense features.
-        device: The device.
+        X: The features.
     """
 
-    def __init__(self, X: Features, device: Device) -> None:
-        if sp.issparse(X):
-            raise DataError("Linear(device=...) takes dense features, and these are sparse; leave out device")
-        torch, self.device = device.torch, device
-        dtype = torch.float16 if X.dtype == np.float16 else torch.float64
-        try:
-            self._X = torch.empty(X.shape, dtype=dtype, device=device.device)
-        except torch.OutOfMemoryError:
-            raise DataError(
-                f"{X.shape[0]:,} documents of {X.shape[1]:,} features do not fit into the memory of "
-                f"{device.device}; leave out device"
-            ) from None
-        for start, stop in pairwise([*range(0, len(X), _ROWS), len(X)]):
-            self._X[start:stop] = torch.from_numpy(np.array(X[start:stop])).to(device.device)
+    def __init__(self, X: DeviceFeatures) -> None:
+        torch, self.device = X.device.torch, X.device
+        with enough_memory(X.shape, self.device.device):
+            self._X = X.values if X.values.dtype == torch.float16 else X.values.double()
         self.n_bytes = self._X.nbytes
-
-    def empty(self, n: int) -> FloatArray:
-        """Allocate memory that the device reads and writes without a copy."""
-        torch, device = self.device
-        array: FloatArray = torch.empty(n, dtype=torch.float64, pin_memory=device.type == "cuda").numpy()
-        return array
 
     def scores(self, w: Any, start: int = 0, stop: int | None = None) -> Any:
         """Return X·w for the rows from ``start`` to ``stop``."""

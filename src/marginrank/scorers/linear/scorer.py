@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries, feature_number
 from marginrank.errors import DataError, Parameter
 from marginrank.preparation.standardization import Standardize
+from marginrank.runtime.device_features import DeviceFeatures, on_device
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import BLOCK_BYTES, allocate, blocks, for_each_block, reader_of
 from marginrank.runtime.threads import for_each
-from marginrank.runtime.torch_device import Device, features_device
+from marginrank.runtime.torch_device import features_device
 from marginrank.runtime.tuned_constants import CHUNKS
 from marginrank.scorers.base import PreparedScorer, Scorer, check_form
 from marginrank.scorers.form import Form
@@ -37,7 +38,7 @@ _ADVICE: Final = ("use ", Parameter("scaling", "standard"), ", or leave out dtyp
 def round_to_float16(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> AnyArray:
     """Return dense features in float16.
 
-    Values beyond its range are refused and, if ``checked``, features whose rounding error is above 1 % of their
+    Values beyond its range are refused and, if ``checked``, features whose rounding error is above 1% of their
     standard deviation.
 
     >>> round_to_float16(np.array([[1.0, 0.1], [3.0, 0.7]])).tolist()
@@ -53,7 +54,7 @@ def round_to_float16(X: Features, n_jobs: int | None = None, *, checked: bool = 
     n_rows = max(1, BLOCK_BYTES * len(X) // max(1, X.nbytes))
     moments = np.zeros((1 + len(X) // n_rows, 3, X.shape[1]))
     # Relative to the first row, so that a large common offset does not cost precision.
-    origin = np.zeros(X.shape[1]) if not len(X) else X[0].astype(np.float64)
+    origin = np.zeros(X.shape[1]) if not len(X) else np.asarray(X[0], dtype=np.float64)
 
     def work(number: int, rows: slice, block: AnyArray) -> None:
         with np.errstate(over="ignore", under="ignore"):
@@ -106,9 +107,9 @@ class Linear(Scorer):
         missing: How to treat NaN: ``error`` refuses it; ``zero`` replaces it by 0 before scaling; ``mean`` by the mean
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added if they are missing.
-        device: Where to keep dense features in training: None for the memory of this machine; ``cuda`` or
-            another PyTorch device for a copy there, in float64 unless they are float16; ``auto`` for CUDA if it is
-            available. Losses that do not run in PyTorch are computed on the CPU.
+        device: Where dense features are checked, scaled and trained on: None for where they are; ``cuda`` or another
+            PyTorch device for a copy there, in float64 unless they are float16; ``auto`` for CUDA if it is available.
+            Losses that do not run in PyTorch are computed on the CPU.
         dtype: Type of dense features in training: None for their own, ``float16`` for half of the memory of float32.
             The objective and its gap are those of the rounded features; predictions use the features as they are.
 
@@ -134,6 +135,20 @@ class Linear(Scorer):
     def takes_nan(self) -> bool:  # type: ignore[override]
         """Whether features may be NaN."""
         return self.missing != "error"
+
+    def place(self, X: Features) -> Features:
+        """Return features on the device; those on another one stay there if none is given."""
+        device = features_device(self.device, "Linear(device=...)")
+        if device is None:
+            return X
+        if sp.issparse(X):
+            raise DataError("Linear(device=...) takes dense features, and these are sparse; leave out device")
+        return cast("Features", on_device(X, device))
+
+    @property
+    def weights_features(self) -> bool:  # type: ignore[override]
+        """Whether scores are weighted sums of the features: not if they are filled after scaling, rounded or copied."""
+        return self.missing in ("error", "zero") and self.device is None and self.dtype is None
 
     def before_scaling(self, X: Features) -> Features:
         """Return the features to scale: with ``missing="zero"``, 0 for NaN."""
@@ -176,8 +191,8 @@ class Linear(Scorer):
         if self.dtype is not None:
             with features_named(queries):
                 X = round_to_float16(X, n_jobs, checked=checked)
-        device = features_device(self.device, "Linear(device=...)")
-        return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, device)
+        X = self.place(X)
+        return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form)
 
     def _signs(self, queries: Queries, form: LinearForm) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:
@@ -195,7 +210,6 @@ class PreparedLinear(PreparedScorer):
         queries: Queries with one column for each weight.
         signs: Required signs of the weights.
         form: The form after training.
-        device: PyTorch device of the features; None for the memory of this machine.
     """
 
     def __init__(
@@ -203,18 +217,16 @@ class PreparedLinear(PreparedScorer):
         queries: Queries,
         signs: IntArray | None = None,
         form: LinearForm | None = None,
-        device: Device | None = None,
     ) -> None:
         self.form = form or LinearForm(queries.n_features)
         self.queries, X = queries, queries.X
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-        self.gpu_rows = gpu = None if device is None else GpuFeatures(X, device)
-        if gpu is None:
-            self._score, self._pull_back = _row_kernels(X)
-        else:
-            self._score, self._pull_back, self.empty = gpu.score, gpu.pull_back, gpu.empty  # type: ignore[method-assign]
+        gpu = self.gpu_rows = GpuFeatures(X) if isinstance(X, DeviceFeatures) else None
+        kernels: tuple[RowKernel, RowKernel] = _row_kernels(X) if gpu is None else (gpu.score, gpu.pull_back)
+        self._score, self._pull_back = kernels
+        if gpu is not None:
             self.n_bytes = self.block_bytes = gpu.n_bytes
 
     @cached_property

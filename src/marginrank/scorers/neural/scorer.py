@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 
 from marginrank.errors import NumericalError
 from marginrank.losses.score_risk import ScoreRisk
+from marginrank.runtime.device_features import DeviceFeatures, on_device
+from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import suggest
 from marginrank.runtime.torch_device import Device, import_torch
 from marginrank.scorers.neural.form import NeuralForm
 from marginrank.scorers.staged_scorer import Stage, StagedScorer, StageLimits
 from marginrank.scorers.terms import ACTIVATIONS
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 _Numbers = TypeVar("_Numbers", float, FloatArray)
 #: Rows of a block that is scored at a time, so that wide layers need little memory.
@@ -29,7 +31,7 @@ _ROWS: Final = 1 << 16
 class Neural(StagedScorer):
     """A feed-forward network of the features of a document; training needs PyTorch, the extra ``neural``.
 
-    AdamW takes a step for each batch of whole queries, drawn anew in every epoch. With validation queries, the best
+    AdamW takes a step for each batch of whole queries, redrawn in every epoch. With validation queries, the best
     epoch is the model. ``weight_decay``, ``dropout`` and the number of epochs regularize; C has no effect. The trained
     network is made of arrays and needs no PyTorch to score. On a CPU, PyTorch runs on one thread, and the same seed
     gives the same network.
@@ -66,7 +68,7 @@ class Neural(StagedScorer):
             raise ValueError(f"hidden is {self.hidden!r}; every layer needs at least one unit")
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1 up")
+                raise ValueError(f"{name} is {getattr(self, name)}; give a whole number of at least 1")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it lies between 0 and 1")
         if not (0 < self.learning_rate < np.inf and 0 <= self.weight_decay < np.inf):
@@ -85,10 +87,16 @@ class Neural(StagedScorer):
         except (TypeError, ValueError):
             raise ValueError(f"hidden is {self.hidden!r}; give a number, a tuple, or text such as '64x32'") from None
 
+    def place(self, X: Features) -> Features:
+        """Return features on the device, unless that is the CPU."""
+        device = Device.find(import_torch("the neural scorer"), self.device)
+        on_cpu = device.device.type == "cpu" or sp.issparse(X)
+        return super().place(X) if on_cpu else cast("Features", on_device(cast("AnyArray", X), device))
+
     def stages(self, risk: ScoreRisk, limits: StageLimits) -> Iterator[Stage]:
         """Train epoch by epoch."""
         network = self._network(import_torch("the neural scorer"), risk.queries.n_features, limits.random_state)
-        X, active = network.tensor(risk.queries.dense()), risk.active
+        X, active = network.features(risk.queries.X), risk.active
         tensor_risk = risk.in_torch(network.device) or _HostRisk(risk)
         rng = np.random.default_rng(limits.random_state)
         for _ in range(self.epochs):
@@ -140,6 +148,12 @@ class Network:
     def tensor(self, values: AnyArray) -> Any:
         """Return an array as a tensor of float32 on the device."""
         return self._torch.from_numpy(np.array(values, dtype=np.float32)).to(self.device.device)
+
+    def features(self, X: Features) -> Any:
+        """Return features as a tensor of float32 on the device."""
+        if isinstance(X, DeviceFeatures):
+            return on_device(cast("DeviceFeatures", X), self.device).values.float()
+        return self.tensor(cast("AnyArray", X))
 
     def rows(self, numbers: IntArray) -> Any:
         """Return row numbers as a tensor on the device."""
