@@ -1,6 +1,7 @@
 """CPU seconds of ``fit`` and ``tune`` on data with about as many features as documents, or more.
 
-Run with ``python benchmarks/wide_data.py``; ``--tune`` adds the search, which takes about a minute.
+Run with ``python benchmarks/wide_data.py``; ``--tune`` adds the search, which takes about a minute. ``--shapes`` prints
+a table of fits by shape, method and C instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ import scipy.sparse as sp
 from marginrank import Ranker, tune
 
 DOCUMENTS_PER_QUERY = 20
+#: Queries and features; the last is sparse.
+SHAPES = [(50, 100), (50, 300), (50, 1_000), (50, 2_000), (200, 100), (200, 300), (200, 600), (200, 1_000)]
+SHAPES += [(1_000, 100), (1_000, 300), (1_000, 600), (400, 20_000)]
+#: Seconds for each of these fits.
+TIME_LIMIT = 60.0
+METHODS = ("svmmap", "ndcg@10", "ranksvm", "softmax")
 
 
 def judged(X: Any, rng: np.random.Generator) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -51,12 +58,40 @@ def fitted(data: tuple[Any, np.ndarray, np.ndarray], C: float, method: str = "nd
     return repr(Ranker(method, C=C).fit(X, y, qid=qid).solution_)
 
 
+def seconds(data: tuple[Any, np.ndarray, np.ndarray], method: str, C: float) -> str:
+    """Return the CPU seconds of a fit; with its gap as a share of the objective if it did not reach 1e-4."""
+    X, y, qid = data
+    began = time.process_time()
+    solution = Ranker(method, C=C, time_limit=TIME_LIMIT, n_jobs=1).fit(X, y, qid=qid).solution_
+    took = f"{time.process_time() - began:.2f}"
+    return took if solution.converged else f"{took} ({solution.gap / solution.primal:.0e})"
+
+
+def print_shapes() -> None:
+    """Print a table of fits by shape, method and C."""
+    settings = [(method, C) for C in (1.0, 100.0) for method in METHODS]
+    for n_features in (30, 300):
+        for method, C in settings:
+            seconds(dense(1_000, n_features), method, C)
+    print(f"| queries × features | {' | '.join(f'{method}, C = {C:g}' for method, C in settings)} |")
+    print("| --- |" + " --- |" * len(settings))
+    for n_queries, n_features in SHAPES:
+        make = sparse if n_features == SHAPES[-1][1] else dense
+        data = make(n_queries * DOCUMENTS_PER_QUERY, n_features)
+        cells = [seconds(data, method, C) for method, C in settings]
+        print(f"| {n_queries:,} × {n_features:,} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Measure fits and, if asked for, a search."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tune", action="store_true", help="measure tune as well")
+    parser.add_argument("--shapes", action="store_true", help="print a table of fits by shape instead")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.shapes:
+        print_shapes()
+        return
     fitted(dense(200, 600), 1.0)
     wide, sparse_data = dense(2_000, 2_000), sparse(8_000, 20_000)
     for C in (1.0, 100.0):

@@ -6,6 +6,8 @@ set goes astray the best point so far is kept.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -41,13 +43,19 @@ def test_an_active_set_finds_the_minimum_on_its_own(all_planes):
         found = list(active_set_of(program, all_planes=all_planes).vertices())
         bounds = [program.dual(alpha)[1] for _, alpha in found]
         size = max(1.0, *np.abs(bounds))
-        # The dual never falls, so that no set comes twice; with signs it has more multipliers than these.
+        # The dual never falls, so that no set appears twice; with signs it has more multipliers than these.
         assert program.signs.any() or (np.diff(bounds) >= -1e-11 * size).all(), seed
         away, alpha = found[-1]
         assert alpha.min() >= 0
         assert np.bincount(program.owners, alpha) == pytest.approx(np.full(program.n_parts, program.C))
         assert program.primal(away) - bounds[-1] == pytest.approx(0, abs=1e-11 * size), seed
         assert (program.signs * (program.center + away) >= -1e-11 * size).all(), seed
+
+
+def test_an_active_set_ends_with_its_time():
+    """Each step factorizes a matrix, and steps that only drop planes yield nothing."""
+    assert not list(active_set_of(program_of(0), all_planes=True).vertices(deadline=time.perf_counter() - 1.0))
+    assert list(active_set_of(program_of(0), all_planes=True).vertices(deadline=time.perf_counter() + 1000.0))
 
 
 def test_an_active_set_by_hand():

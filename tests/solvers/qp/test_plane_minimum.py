@@ -175,6 +175,48 @@ def test_compiled_interior_points_by_hand():
     assert program.dual(touching)[1] == pytest.approx(0.625)
 
 
+@pytest.mark.parametrize(("n_steps", "n_slow"), [(1, 1), (1, 4), (2, 1)])
+def test_a_slow_step_does_not_end_the_interior_points(n_steps, n_slow, monkeypatch):
+    """Where calls take few steps, several in a row have to be slow before the active set takes over."""
+    left = iter(range(n_slow))
+
+    class Slow(InteriorPoint):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.n_steps = n_steps
+
+        def iterate(self, target):
+            return next(left, None) is not None or super().iterate(target)
+
+    monkeypatch.setattr(plane_qp, "InteriorPoint", Slow)
+    monkeypatch.setattr(plane_qp, "ActiveSet", None)  # would take over
+    rng = np.random.default_rng(0)
+    planes = Planes(rng.standard_normal((40, 8)), rng.random(40), np.arange(40) % 2)
+    minimum = minimize_planes(planes, 1e3, max_gap=1e-6)
+    assert value_at(minimum.theta, planes, 1e3, np.zeros(8)) - minimum.bound <= 1e-6
+
+
+@pytest.mark.parametrize(("n_steps", "n_slow"), [(1, 5), (2, 2), (3, 1), (50, 1)])
+def test_slow_steps_in_a_row_end_the_interior_points(n_steps, n_slow, monkeypatch):
+    calls = []
+
+    class Stuck(InteriorPoint):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.n_steps = n_steps
+
+        def iterate(self, target):
+            calls.append(target)
+            return True
+
+    monkeypatch.setattr(plane_qp, "InteriorPoint", Stuck)
+    rng = np.random.default_rng(0)
+    planes = Planes(rng.standard_normal((40, 8)), rng.random(40), np.arange(40) % 2)
+    minimum = minimize_planes(planes, 1e3, max_gap=1e-6)
+    assert len(calls) == n_slow
+    assert value_at(minimum.theta, planes, 1e3, np.zeros(8)) - minimum.bound <= 1e-6
+
+
 def test_compiled_interior_points_look_at_the_clock():
     """A large program is left after one step once the time is up, with a bound that holds."""
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -30,7 +31,7 @@ class ActiveSet:
 
     The dual is maximized over the multipliers of the set. If one of them would become negative, the step ends there and
     its plane or zero is dropped; at the maximum, the most violated constraint is added. The dual never decreases, so no
-    set comes twice. Nonnegative least squares are solved in the same way (Lawson and Hanson, 1974).
+    set appears twice. Nonnegative least squares are solved in the same way (Lawson and Hanson, 1974).
 
     Args:
         program: The program.
@@ -44,9 +45,11 @@ class ActiveSet:
         self.zeros = ~program.free & (program.project(-gradient) == -program.center)
         self.mu = np.maximum(self._sign_multipliers(gradient - program.center), 0.0)
 
-    def vertices(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield the point and the multipliers of the maximum over each set."""
+    def vertices(self, deadline: float = np.inf) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the point and the multipliers of the maximum over each set, until the deadline."""
         for _ in range(_MAX_STEPS):
+            if time.perf_counter() > deadline:
+                break
             direction = self._direction()
             if self._move(direction):
                 yield direction.v, self.alpha

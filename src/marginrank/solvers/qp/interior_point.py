@@ -28,6 +28,9 @@ class InteriorPoint:
     Args:
         program: The program.
         alpha: Feasible multipliers of the planes, to start from.
+
+    Attributes:
+        n_steps: Most steps of a call of `iterate`.
     """
 
     def __init__(self, program: PlaneProgram, alpha: FloatArray) -> None:
@@ -42,6 +45,8 @@ class InteriorPoint:
         unit = max(float(np.ptp(program.values)) / C, largest**2, distance**2, 1e-300)
         self._length, self._gap_unit = np.sqrt(unit), unit * C**2
         self._G = program.gradients[self._order] / self._length
+        m, d = self._G.shape
+        self.n_steps = min(_MAX_STEPS, 1 + _WORK // max(1, m * d * d))
         values = program.values[self._order] / (C * unit)
         z = (1.0 - _SPREAD) * alpha[self._order] / C + _SPREAD / np.repeat(sizes, sizes)
         self._v = -(z @ self._G)
@@ -74,14 +79,9 @@ class InteriorPoint:
         """Take steps until the gap is at most ``target`` or it is time to look at the clock; False if none is left."""
         from marginrank.solvers.qp.interior_point_kernel import interior_steps  # noqa: PLC0415
 
-        m, d = self._G.shape
-        signs, n_steps = (self._signed, self._sign), min(_MAX_STEPS, 1 + _WORK // max(1, m * d * d))
+        signs, end = (self._signed, self._sign), target / self._gap_unit
         try:
-            return bool(
-                interior_steps(
-                    self._G, self._starts, signs, self._v, self._s, self._z, target / self._gap_unit, n_steps
-                )
-            )
+            return bool(interior_steps(self._G, self._starts, signs, self._v, self._s, self._z, end, self.n_steps))
         except np.linalg.LinAlgError:  # by rounding errors; the point is still the last one
             return False
 
