@@ -17,11 +17,13 @@ from marginrank import DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.ranker import tuning
+from marginrank.ranker.grid_search import DEFAULT_CS
 from marginrank.ranker.selection import selection_table
-from marginrank.ranker.tuning import DEFAULT_CS
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
 from marginrank.training import loss_minimizer as training
+
+STEPS = "additive(bins=32, shape=steps)"
 
 
 def judged(n_queries, seed, noise=1.5):
@@ -77,12 +79,12 @@ def test_folds_are_trained_in_parallel(options, n_jobs, threads, monkeypatch):
         pools.append(n_threads)
         return ThreadPoolExecutor(1)
 
-    monkeypatch.setattr("marginrank.ranker.tuning.ThreadPoolExecutor", pool)
-    monkeypatch.setattr("marginrank.ranker.tuning.thread_count", lambda n: 16 if n is None else n)
+    monkeypatch.setattr("marginrank.ranker.grid_search.ThreadPoolExecutor", pool)
+    monkeypatch.setattr("marginrank.ranker.grid_search.thread_count", lambda n: 16 if n is None else n)
     ranker = Ranker("svmauc", scorer=options.get("scorer", "linear"))
     tune(ranker, TRAIN, folds=4, Cs=[0.1], n_jobs=n_jobs, grid=options.get("grid"))
     assert pools == [threads]
-    monkeypatch.setattr("marginrank.ranker.tuning.GIL_BOUND_NUMBERS", 0)
+    monkeypatch.setattr("marginrank.ranker.grid_search.GIL_BOUND_NUMBERS", 0)
     if n_jobs is None and not options:
         tune(ranker, TRAIN, folds=4, Cs=[0.1])
         assert pools == [1, 4]
@@ -157,7 +159,7 @@ def test_bad_requests():
             tune(Ranker(), TRAIN, valid=VALID, grid={"scaling": values})
     with pytest.raises(ValueError, match="time_limit is 0; it must be positive"):
         tune(Ranker(), TRAIN, valid=VALID, time_limit=0)
-    with pytest.raises(DataError, match="one query cannot be cut into folds"):
+    with pytest.raises(DataError, match="one query cannot be split into folds"):
         tune(Ranker(), TRAIN[0])
     empty = Queries.from_arrays(VALID.X, np.zeros(VALID.n_documents), qid=np.repeat(np.arange(60), 10))
     with pytest.raises(DataError, match="no validation query has a relevant document"):
@@ -221,17 +223,39 @@ def bent(n_queries, seed):
     return X, y, np.repeat([f"query {number:03d}" for number in range(n_queries)], 10)
 
 
+def test_curves_are_trained_for_the_loss_only_if_softmax_is_clearly_better_with_them():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = (X @ [1.0, -1.0, 0.5] + 0.5 * rng.standard_normal(400) > 0.5).astype(int)
+    straight = tune(Ranker("svmmap", scorer="auto"), X, y, qid=np.arange(400) // 10, folds=2, Cs=[0.1, 1.0])
+    assert [one.parameters["scorer"] for one in straight.candidates] == ["linear", "linear"]
+    # A smooth loss takes as long as the comparison would.
+    every = tune(Ranker("softmax", scorer="auto"), X, y, qid=np.arange(400) // 10, folds=2, Cs=[1.0])
+    assert [one.parameters["scorer"] for one in every.candidates] == ["linear", "additive", STEPS]
+
+
+def test_curves_end_the_path_where_it_only_gets_worse():
+    X, y, qid = bent(40, 2)
+    y = np.where(np.random.default_rng(1).random(len(y)) < 0.3, 1 - y, y)
+    chosen = tune(Ranker("svmmap", scorer=STEPS), X, y, qid=qid, folds=2)
+    every = tune(Ranker("svmmap", scorer=STEPS), X, y, qid=qid, folds=2, Cs=[*DEFAULT_CS, 20_000.0])
+    assert len(chosen.candidates) < len(DEFAULT_CS)
+    assert means(chosen) == pytest.approx(means(every)[: len(chosen.candidates)], abs=0.02)
+    assert chosen.best.mean == pytest.approx(max(means(every)), abs=0.02)
+    assert chosen.best.clearly_better(chosen.candidates[-1])
+
+
 def test_the_scorer_is_chosen_on_held_out_queries_whatever_the_order_of_rows(tmp_path):
     X, y, qid = bent(30, 0)
     options = {"Cs": [0.1, 10.0], "folds": 3}
     selection = tune(Ranker("svmmap", scorer="auto"), X, y, qid=qid, **options)
-    assert [one.parameters["scorer"] for one in selection.candidates] == ["linear", "linear", "additive", "additive"]
-    alone = {name: tune(Ranker("svmmap", scorer=name), X, y, qid=qid, **options) for name in ("linear", "additive")}
-    assert alone["additive"].best.mean > alone["linear"].best.mean + 0.2
-    assert means(selection) == means(alone["linear"]) + means(alone["additive"])
+    assert [one.parameters["scorer"] for one in selection.candidates] == ["linear", "linear", STEPS, STEPS]
+    alone = {name: tune(Ranker("svmmap", scorer=name), X, y, qid=qid, **options) for name in ("linear", STEPS)}
+    assert alone[STEPS].best.mean > alone["linear"].best.mean + 0.2
+    assert means(selection) == means(alone["linear"]) + means(alone[STEPS])
     assert selection.ranker.form_.kind == "additive"
-    assert selection.ranker.predict(X, qid=qid).tolist() == alone["additive"].ranker.predict(X, qid=qid).tolist()
-    figures = [f"{name} {alone[name].best.mean:.4f}" for name in ("additive", "linear")]
+    assert selection.ranker.predict(X, qid=qid).tolist() == alone[STEPS].ranker.predict(X, qid=qid).tolist()
+    figures = [f"{name} {alone[name].best.mean:.4f}" for name in (STEPS, "linear")]
     assert str(selection).endswith(f"ap by scorer: {', '.join(figures)}")
     selection.ranker.save(tmp_path / "chosen.safetensors")
     assert selection_table(load(tmp_path / "chosen.safetensors").model_.selection) == str(selection)
@@ -241,11 +265,26 @@ def test_the_scorer_is_chosen_on_held_out_queries_whatever_the_order_of_rows(tmp
     assert means(shuffled) == pytest.approx(means(selection), abs=0.02)  # each is within the tolerance of the solver
 
 
+@pytest.mark.parametrize("Cs", [[0.1, 10.0], DEFAULT_CS], ids=["few", "default"])
+def test_the_scorer_that_is_chosen_is_the_same_after_an_interruption(Cs, tmp_path):
+    X, y, qid = bent(30, 0)
+
+    def selection(**options):
+        return tune(Ranker("svmmap", scorer="auto"), X, y, qid=qid, Cs=Cs, folds=2, **options)
+
+    straight, path = selection(), tmp_path / "run"
+    assert means(selection(checkpoint=path)) == means(straight)
+    resumed = selection(checkpoint=path, resume=True)
+    assert [one.parameters for one in resumed.candidates] == [one.parameters for one in straight.candidates]
+    assert means(resumed) == means(straight)
+    assert resumed.ranker.coef_.tolist() == straight.ranker.coef_.tolist()
+
+
 def test_what_the_scorer_is_chosen_from_depends_on_the_features():
     X, y, qid = bent(12, 1)
     missing = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     tried = tune(Ranker("svmmap", scorer="auto"), missing, y, qid=qid, folds=2, Cs=[1.0]).candidates
-    assert [one.parameters["scorer"] for one in tried] == ["linear(missing=mean)", "additive"]
+    assert [one.parameters["scorer"] for one in tried] == ["linear(missing=mean)", STEPS]
     tried = tune(Ranker("svmmap", scorer="auto"), sparse.csr_array(X), y, qid=qid, folds=2, Cs=[1.0]).candidates
     assert [one.parameters["scorer"] for one in tried] == ["linear"]
     with pytest.raises(ValueError, match="scorer 'auto' is chosen on held-out queries: call tune"):
