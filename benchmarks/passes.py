@@ -25,7 +25,7 @@ from marginrank.datasets import pydocs
 from marginrank.losses.base import Loss
 from marginrank.methods.presets import all_presets, parse_preset
 from marginrank.preparation.scaling import scale
-from marginrank.ranker.tuning import DEFAULT_CS
+from marginrank.ranker.grid_search import DEFAULT_CS
 from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import parse_scorer
 from marginrank.solvers.base import parse_solver
