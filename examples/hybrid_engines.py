@@ -2,12 +2,16 @@
 Learned weights in search engines
 =================================
 
-The same collection in SQLite, tantivy, LanceDB and Qdrant, whichever are installed: collect candidates with the scores
-of all retrievers, learn the weights from 150 judged queries, rank by them in the engine, and compare with its RRF.
+The same collection in SQLite, PostgreSQL, DuckDB, tantivy, LanceDB and Qdrant, whichever are there: collect candidates
+with the scores of all retrievers, learn the weights from 150 judged queries, rank by them in the engine, and compare
+with its RRF. The collection can be a folder of BEIR: ``BEIR=scifact python hybrid_engines.py``.
 """
 
+import os
 import sqlite3
 import tempfile
+from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import numpy as np
@@ -20,27 +24,39 @@ from marginrank.datasets import pydocs
 from marginrank.datasets.docstrings import read_pages
 from marginrank.fusion import UnsupervisedFusion
 from marginrank.integrations import sqlite
+from marginrank.integrations.beir import read_beir
 from marginrank.integrations.words import words_of
 
 # %%
-# Documents are the docstrings of NumPy, SciPy and scikit-learn; vectors are made by latent semantic analysis. Each
-# retriever returns 30 documents.
-K = 30
-docs = pydocs()
-pages = read_pages(["numpy", "scipy", "sklearn"]).documents
-names, texts = list(pages), [page.text for page in pages.values()]
-train, test = list(docs.train.query_ids[:150]), list(docs.test.query_ids[:150])
-asked = [docs.texts[query] for query in train + test]
+# Documents are those of BEIR, or the docstrings of NumPy, SciPy and scikit-learn; vectors are made by latent semantic
+# analysis. Each retriever returns 30 documents.
+K, N_TRAIN, N_TEST, DIMENSIONS = 30, 150, 300, 150
+qrels, asked, parts = {}, [], {}
+if "BEIR" in os.environ:
+    for split, n in (("train", N_TRAIN), ("test", N_TEST)):
+        collection = read_beir(os.environ["BEIR"], split)
+        judged = collection.qrels.to_dict()
+        parts[split] = list(judged)[:n]
+        qrels |= {f"{split} {query}": judged[query] for query in parts[split]}
+        asked += [collection.queries[query] for query in parts[split]]
+    names, texts = list(collection.documents), list(collection.documents.values())
+else:
+    docs = pydocs()
+    pages = read_pages(["numpy", "scipy", "sklearn"]).documents
+    names, texts = list(pages), [page.text for page in pages.values()]
+    for split, queries, n in (("train", docs.train, N_TRAIN), ("test", docs.test, N_TEST)):
+        parts[split] = list(queries.query_ids[:n])
+        for number, query in enumerate(parts[split]):
+            one = queries[number]
+            qrels[f"{split} {query}"] = dict(
+                zip(one.document_ids[one.grades > 0], one.grades[one.grades > 0], strict=True)
+            )
+            asked.append(docs.texts[query])
+train, test = ([f"{split} {query}" for query in parts[split]] for split in ("train", "test"))
 tfidf = TfidfVectorizer(sublinear_tf=True)
-lsa = TruncatedSVD(150, random_state=0)
+lsa = TruncatedSVD(DIMENSIONS, random_state=0)
 vectors = normalize(lsa.fit_transform(tfidf.fit_transform(texts))).astype(np.float32)
 query_vectors = normalize(lsa.transform(tfidf.transform(asked))).astype(np.float32)
-qrels = {query: {} for query in train + test}
-for part in (docs.train, docs.test):
-    qid = np.repeat(part.query_ids, part.lengths).tolist()
-    for query, name, grade in zip(qid, part.document_ids.tolist(), part.grades.tolist(), strict=True):
-        if query in qrels and grade > 0:
-            qrels[query][name] = grade
 
 # %%
 # NDCG@10 of a ranking that is given by the scores of documents, as an engine returns them, or by a system here.
@@ -58,7 +74,7 @@ def report(engine, fusion, candidates, inside, rrf=None):
     rrf = UnsupervisedFusion("rrf").predict(later) if rrf is None else rrf
     by_rrf = ndcg(rrf if isinstance(rrf, dict) else by_query(later, rrf))
     figures[engine] = {"inside": ndcg(inside), "here": ndcg(by_query(later, fusion.predict(later))), "rrf": by_rrf}
-    print(f"{engine:8} " + "  ".join(f"{name} {value:.4f}" for name, value in figures[engine].items()))
+    print(f"{engine:10} " + "  ".join(f"{name} {value:.4f}" for name, value in figures[engine].items()))
 
 
 def by_query(queries, scores):
@@ -91,6 +107,85 @@ fusion = Fusion().fit(candidates[: len(train)])
 print(fusion.weights())
 search = sqlite.statement(fusion, retrievers)
 report("SQLite", fusion, candidates, {query: dict(db.execute(search, queries[query]).fetchall()) for query in test})
+
+# %%
+# PostgreSQL, where the variables of its client name a server (PGHOST and the like). Vectors are arrays here, of which
+# 24 components are compared; with the extension pgvector, write ``embedding <=> %(vector)s``.
+if find_spec("psycopg") and "PGHOST" in os.environ:
+    import psycopg
+
+    from marginrank.integrations import postgresql
+
+    short, short_queries = vectors[:, :24].tolist(), query_vectors[:, :24].tolist()
+    product = " + ".join(f"a[{at}] * b[{at}]" for at in range(1, 25))
+    db = psycopg.connect()
+    db.execute("CREATE TEMPORARY TABLE pages (id text, words tsvector, embedding float8[])")
+    db.execute(f"CREATE FUNCTION pg_temp.dot(a float8[], b float8[]) RETURNS float8 LANGUAGE sql AS 'SELECT {product}'")
+    with db.cursor() as cursor:
+        rows = list(zip(names, texts, short, strict=True))
+        cursor.executemany("INSERT INTO pages VALUES (%s, to_tsvector('english', %s), %s)", rows)
+    db.execute("CREATE INDEX ON pages USING gin (words)")
+    wanted = "to_tsquery('english', %(words)s)"
+    retrievers = {
+        "words": f"SELECT id, ts_rank(words, {wanted}, 1) AS score FROM pages WHERE words @@ {wanted} "
+        f"ORDER BY score DESC, id LIMIT {K}",
+        "vector": "SELECT id, pg_temp.dot(embedding, %(vector)s) AS score FROM pages "
+        f"ORDER BY score DESC, id LIMIT {K}",
+    }
+    queries = {
+        query: {"words": postgresql.match_any(text), "vector": vector}
+        for query, text, vector in zip(train + test, asked, short_queries, strict=True)
+    }
+    candidates = postgresql.collect(db, queries, retrievers, qrels)
+    fusion = Fusion().fit(candidates[: len(train)])
+    search = postgresql.statement(fusion, retrievers)
+    inside = {query: dict(db.execute(search, queries[query]).fetchall()) for query in test}
+    report("PostgreSQL", fusion, candidates, inside)
+    db.close()
+
+
+# %%
+# DuckDB, where its extension for full text can be loaded.
+def duckdb_with_full_text():
+    """Return a connection, or None where the extension is neither here nor can be downloaded."""
+    # pip install duckdb-extensions duckdb-extension-fts, if they exist for this version of DuckDB
+    if find_spec("duckdb_extensions") and version("duckdb-extensions") == duckdb.__version__:
+        import_module("duckdb_extensions").import_extension("fts")
+    connection = duckdb.connect()
+    try:
+        connection.execute("INSTALL fts; LOAD fts")
+    except duckdb.Error as error:
+        print("DuckDB     skipped:", str(error).splitlines()[0])
+        return None
+    return connection
+
+
+if find_spec("duckdb"):
+    import duckdb
+
+    from marginrank.integrations import duckdb as in_duckdb
+
+    db = duckdb_with_full_text()
+    if db is not None:
+        db.execute(f"CREATE TABLE pages (id VARCHAR, body VARCHAR, embedding FLOAT[{DIMENSIONS}])")
+        rows = [list(row) for row in zip(names, texts, vectors.tolist(), strict=True)]
+        db.executemany("INSERT INTO pages VALUES (?, ?, ?)", rows)
+        db.execute("PRAGMA create_fts_index('pages', 'id', 'body')")
+        found = "SELECT id, fts_main_pages.match_bm25(id, $words) AS score FROM pages"
+        cosine = f"array_cosine_similarity(embedding, $vector::FLOAT[{DIMENSIONS}])"
+        retrievers = {
+            "words": f"SELECT * FROM ({found}) WHERE score IS NOT NULL ORDER BY score DESC, id LIMIT {K}",
+            "vector": f"SELECT id, {cosine} AS score FROM pages ORDER BY score DESC, id LIMIT {K}",
+        }
+        queries = {
+            query: {"words": text, "vector": vector.tolist()}
+            for query, text, vector in zip(train + test, asked, query_vectors, strict=True)
+        }
+        candidates = in_duckdb.collect(db, queries, retrievers, qrels)
+        fusion = Fusion().fit(candidates[: len(train)])
+        search = in_duckdb.statement(fusion, retrievers)
+        inside = {query: dict(db.execute(search, queries[query]).fetchall()) for query in test}
+        report("DuckDB", fusion, candidates, inside)
 
 # %%
 # tantivy finds words; vectors come from elsewhere, here from NumPy. Its hits are rescored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,7 +47,10 @@ def test_judgements_and_texts_are_read(folder):
         ("qrels/test.tsv", QRELS + "q5\td1\t1\n", "query q5 has judgements, but no text among the queries; add it"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", "there are no judgements in this file"),
         ("corpus.jsonl", '{"_id": "d1", "text": "a"}\n["d2"]\n', r"corpus\.jsonl.*2.*no document; a line reads"),
+        ("qrels/test.tsv", QRELS + "q1\td2\tnan\n", r"test\.tsv.*5: grade nan is not a number; leave out the line"),
+        ("qrels/test.tsv", QRELS + "q1\td2\tinf\n", "grade inf is not a number"),
         ("corpus.jsonl", '{"text": "a"}\n', "no document; a line reads"),
+        ("corpus.jsonl", 2 * '{"_id": "d1", "text": "a"}\n', r"corpus\.jsonl:2: document d1 twice; keep one line"),
     ],
 )
 def test_broken_files_are_named(name, text, reason, folder):
@@ -56,10 +60,10 @@ def test_broken_files_are_named(name, text, reason, folder):
 
 
 def test_other_splits_are_named(folder):
-    with pytest.raises(DataError, match=r"train\.tsv.*there is no such file, which a folder of BEIR has; splits: test"):
+    with pytest.raises(DataError, match=r"train\.tsv: no such file; the splits are test"):
         read_beir(folder, "train")
     (folder / "corpus.jsonl").unlink()
-    with pytest.raises(DataError, match=r"corpus\.jsonl.*there is no such file"):
+    with pytest.raises(DataError, match=r"corpus\.jsonl: no such file, which a BEIR folder has"):
         read_beir(folder)
 
 
@@ -74,3 +78,32 @@ def test_a_data_set_of_ir_datasets_is_taken(tmp_path):
     assert collection.qrels.to_dict() == {"q1": {"d1": 2, "d2": 0}, "q2": {"d2": 1}}
     assert collection.queries == {"q1": "dig", "q2": "rake"}
     assert collection.documents == {"d1": "A spade.", "d2": "A rake."}
+
+
+class DataSet:
+    """What is read of a data set of ir_datasets."""
+
+    def __init__(self, qrels, queries, documents):
+        self.qrels, self.queries, self.documents = qrels, queries, documents
+
+    def qrels_iter(self):
+        return (
+            SimpleNamespace(query_id=query, doc_id=document, relevance=grade) for query, document, grade in self.qrels
+        )
+
+    def queries_iter(self):
+        return (SimpleNamespace(query_id=name, default_text=lambda text=text: text) for name, text in self.queries)
+
+    def docs_iter(self):
+        return (SimpleNamespace(doc_id=name, default_text=lambda text=text: text) for name, text in self.documents)
+
+
+def test_a_data_set_that_contradicts_itself_is_refused():
+    qrels, queries, documents = [("q1", "d1", 1)], [("q1", "dig")], [("d1", "A spade.")]
+    assert from_ir_datasets(DataSet(2 * qrels, 2 * queries, 2 * documents)).documents == {"d1": "A spade."}
+    with pytest.raises(DataError, match="document d1 has the grades 1 and 2 for query q1; keep one"):
+        from_ir_datasets(DataSet([*qrels, ("q1", "d1", 2)], queries, documents))
+    with pytest.raises(DataError, match="query q1 has two texts; keep one"):
+        from_ir_datasets(DataSet(qrels, [*queries, ("q1", "rake")], documents))
+    with pytest.raises(DataError, match="document d1 has two texts; keep one"):
+        from_ir_datasets(DataSet(qrels, queries, [*documents, ("d1", "A rake.")]))

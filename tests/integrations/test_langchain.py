@@ -7,7 +7,9 @@ import pytest
 pytest.importorskip("langchain_core", reason="LangChain is not installed: pip install langchain-core langchain-classic")
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from marginrank import DataError, evaluate
 from marginrank.integrations.langchain import Reranker, merge_documents
@@ -63,6 +65,20 @@ def test_merged_runs_rank_as_the_fusion_does(tmp_path):
     assert [one.id for one in top.compress_documents(retrieve("q3"), "")] == [one.id for one in found["q3"][:2]]
 
 
+def test_ids_that_only_one_store_gives_are_refused():
+    documents = [Document(page_content=f"text {number}") for number in range(3)]
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_documents(documents)
+    runs = {
+        "bm25": [(one, 1.0) for one in documents],
+        "dense": store.similarity_search_with_score("text", k=3),
+    }
+    with pytest.raises(DataError, match=r"document 'text 0' has no id in one run, .*; give documents an id before you"):
+        merge_documents(runs)
+    runs["bm25"] = [(one, score) for score, (one, _) in enumerate(runs["dense"])]
+    assert len(merge_documents(runs)) == 3
+
+
 def test_documents_stay_as_they_were_and_mistakes_are_named(tmp_path):
     reranker = Reranker(model=ranked_features(tmp_path).path)
     documents = [Document(page_content="a", metadata={"bm25": 1.0, "clicks": 2}), Document(page_content="b")]
@@ -77,7 +93,7 @@ def test_documents_stay_as_they_were_and_mistakes_are_named(tmp_path):
         reranker.compress_documents(documents, "")
     assert reranker.compress_documents([], "") == []
     pair = (Document(page_content="a"), 1.0)
-    with pytest.raises(DataError, match="run 'bm25' has the document 'a' twice; keep one"):
+    with pytest.raises(DataError, match="run 'bm25': document 'a' appears twice; let it return each"):
         merge_documents({"bm25": [pair, pair]})
     with pytest.raises(TypeError, match="this is a dict; give the path of a model file"):
         Reranker(model={})

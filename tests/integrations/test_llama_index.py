@@ -10,7 +10,7 @@ pytest.importorskip("llama_index.core", reason="LlamaIndex is not installed: pip
 
 from llama_index.core.evaluation import RetrieverEvaluator
 from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
 from marginrank import DataError
 from marginrank.integrations.llama_index import Reranker, merge_nodes
@@ -79,10 +79,19 @@ def test_its_evaluator_finds_our_numbers_for_runs(tmp_path):
     assert len(Reranker(example.path, top_n=2).postprocess_nodes(retrieve("q3"))) == 2
 
 
+def test_models_of_text_do_not_see_the_scores():
+    node = TextNode(text="A spade.", metadata={"shop": "tools"}, excluded_llm_metadata_keys=["shop"])
+    (merged,) = merge_nodes({"bm25": [NodeWithScore(node=node, score=7.0)], "dense": []})
+    assert merged.node.metadata == {"shop": "tools", "bm25": 7.0, "dense": None}
+    assert merged.node.get_content(MetadataMode.LLM) == "A spade."
+    assert merged.node.get_content(MetadataMode.EMBED) == node.get_content(MetadataMode.EMBED)
+    assert node.metadata == {"shop": "tools"}
+
+
 def test_mistakes_are_named(tmp_path):
     reranker = Reranker(ranked_features(tmp_path).path)
     with pytest.raises(DataError, match=r"document 0: metadata\['bm25'\] is not there"):
         reranker.postprocess_nodes([NodeWithScore(node=TextNode(text="a"), score=1.0)])
     assert reranker.postprocess_nodes([]) == []
-    with pytest.raises(DataError, match="run 'bm25' has no score for the document 'a'; use a retriever with scores"):
+    with pytest.raises(DataError, match="run 'bm25': document 'a' has no score; let it return scored"):
         merge_nodes({"bm25": [NodeWithScore(node=TextNode(id_="a"))]})

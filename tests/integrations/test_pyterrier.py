@@ -93,8 +93,13 @@ def test_frames_stay_as_they_were_and_mistakes_are_named(tmp_path):
     assert len(reranker(frame.iloc[:0])) == 0
     with pytest.raises(KeyError, match="clicks"):
         reranker(frame.drop(columns=["clicks"]))
-    with pytest.raises(DataError, match="the model has 2 inputs: bm25, clicks"):
+    with pytest.raises(DataError, match="columns has 1 name; the model has 2 inputs: bm25, clicks"):
         Reranker(example.path, ["bm25"])(frame)
+    with pytest.raises(DataError, match=r"bm25, clicks: could not convert string to float: 'x'; give numbers"):
+        reranker(frame.assign(clicks="x"))
+    torn = frame.drop(columns=["bm25", "clicks"]).assign(features=[[1.0] * (1 + row % 2) for row in range(len(frame))])
+    with pytest.raises(DataError, match="features: all input arrays must have the same shape; give numbers, as many"):
+        reranker(torn)
     frame["clicks"] = frame["clicks"].mask(np.arange(len(frame)) == 3)
     with pytest.raises(DataError, match=r"qid 'q\d+', docno 'd\d+': clicks is NaN"):
         reranker(frame)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from marginrank import Fusion, Queries
+from marginrank import Fusion, Queries, evaluate
+from marginrank.data.formats.trec import Run
 from marginrank.errors import DataError
 from marginrank.integrations import duckdb as in_duckdb
 from marginrank.integrations import postgresql, sqlite
@@ -64,11 +69,13 @@ def asked(collection: Collection) -> Iterator[tuple[str, str, np.ndarray]]:
 
 def in_duck(collection: Collection) -> Engine:
     duckdb = pytest.importorskip("duckdb")
+    if find_spec("duckdb_extensions") and version("duckdb-extensions") == duckdb.__version__:
+        import_module("duckdb_extensions").import_extension("fts")
     db = duckdb.connect()
     try:
         db.execute("INSTALL fts; LOAD fts")
     except duckdb.Error:
-        pytest.skip("the extension fts of DuckDB can neither be loaded nor downloaded here")
+        pytest.skip("DuckDB's extension fts cannot be downloaded; pip install duckdb-extension-fts")
     db.execute(f"CREATE TABLE pages (id VARCHAR, body VARCHAR, embedding FLOAT[{DIMENSIONS}])")
     rows = zip(collection.ids, collection.texts, collection.vectors.tolist(), strict=True)
     db.executemany("INSERT INTO pages VALUES (?, ?, ?)", list(map(list, rows)))
@@ -148,12 +155,32 @@ def test_a_query_that_words_do_not_match_has_the_documents_of_the_others(collect
     assert not np.isnan(found[1].X[:, 0]).all()
 
 
+def test_judged_queries_without_candidates_are_told(collection: Collection) -> None:
+    engine = in_sqlite(collection)
+    queries = {"odd": {"words": sqlite.match_any("?!")}, **engine.queries}
+    words, judgements = {"words": engine.retrievers["words"]}, {"odd": {"a": 1}, **collection.qrels}
+    with pytest.warns(UserWarning, match="no retriever returned a document for 1 of 61 judged queries, such as 'odd';"):
+        found = sqlite.collect(engine.db, queries, words, judgements)
+    assert found.query_ids.tolist() == collection.query_ids
+    run = Run.from_scores(found, found.X[:, 0])
+    both = [evaluate(judgements, run, "ndcg@10", missing_topics="zero"), evaluate(collection.qrels, run, "ndcg@10")]
+    assert both[0].mean["ndcg@10"] == pytest.approx(both[1].mean["ndcg@10"] * 60 / 61)
+
+
+def test_a_fusion_that_is_not_trained_is_refused() -> None:
+    with pytest.raises(NotFittedError, match="This Fusion instance is not fitted yet"):
+        sqlite.statement(Fusion(), {"words": "SELECT 'a', 1.0"})
+
+
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        ("SELECT id FROM vectors", "retriever 'words', query 'q0': a row has 1 columns; select id and score"),
+        ("SELECT id FROM vectors", "retriever 'words', query 'q0': a row has 1 column; select id and score"),
         ("SELECT 'a', NULL", "retriever 'words', query 'q0': document 'a' has no score"),
-        ("SELECT 'a', 1.0 UNION ALL SELECT 'a', 2.0", "retriever 'words', query 'q0': document 'a' comes twice"),
+        ("SELECT 'a', 1.0 UNION ALL SELECT 'a', 2.0", "retriever 'words', query 'q0': document 'a' appears twice"),
+        ("SELECT NULL, 1.0", "retriever 'words', query 'q0': a document has no id; leave it out"),
+        ("SELECT 'a', 'high'", "retriever 'words', query 'q0': the score of document 'a' is 'high'; return a number"),
+        ("SELECT 'a', 1.0 WHERE 0", "no run returned a document"),
     ],
 )
 def test_rows_of_another_form_are_refused(collection: Collection, select: str, message: str) -> None:
@@ -170,6 +197,14 @@ def test_statements_of_other_retrievers_are_refused(collection: Collection) -> N
     turned = dict(reversed(engine.retrievers.items()))
     values = engine.queries["q3"]
     assert engine.db.execute(sqlite.statement(fusion, turned), values).fetchall() == engine.search(fusion, "q3")
+
+
+def test_retrievers_have_any_name(engine: Engine, collection: Collection) -> None:
+    names = {"words": 'words, 100% "BM25" (:a $b)', "vector": "nearest?"}
+    engine.retrievers = {names[name]: select for name, select in engine.retrievers.items()}
+    found = engine.collect(collection)
+    fusion = Fusion("minmax", Cs=[1.0]).fit(found)
+    check_scores(fusion, found[40:], {q: dict(engine.search(fusion, q)) for q in collection.query_ids[40:]}, collection)
 
 
 def test_duckdb_gets_the_parameters_that_a_statement_has() -> None:

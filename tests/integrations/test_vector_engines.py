@@ -119,6 +119,8 @@ def test_qdrant_refuses_what_it_cannot_compute(qdrant: ModuleType, collection: C
         qdrant.hybrid_query(Fusion("minmax", Cs=[1.0]).fit(found), engine.queries["q0"])
     with pytest.raises(DataError, match="combines words, vector, and the retrievers are words"):
         qdrant.hybrid_query(Fusion("rrf", Cs=[1.0]).fit(found), {"words": engine.queries["q0"]["words"]})
+    with pytest.raises(DataError, match=r"point [0-9]+ has no 'title' in its payload; add it"):
+        qdrant.collect(engine.client, "pages", engine.queries, collection.qrels, k=K, document="title")
 
 
 @pytest.mark.parametrize("kind", ["minmax", "rrf"])
@@ -197,3 +199,29 @@ def test_tantivy_hits_are_ranked_by_the_learned_weights(collection: Collection) 
         }
         check_scores(fusion, found[40:], inside, collection)
     assert tantivy.search(fusion, {"words": "?", "vector": 3}, retrievers | {"vector": lambda _: []}) == []
+    with pytest.raises(DataError, match="query 'q' has nothing for retriever 'vector', only for words; add it"):
+        tantivy.collect({"q": {"words": "a"}}, retrievers)
+    with pytest.raises(DataError, match="the query has nothing for retriever 'vector', only for words; add it"):
+        tantivy.search(fusion, {"words": "a"}, retrievers)
+
+
+@pytest.mark.parametrize(
+    ("hits", "problem"),
+    [
+        ([("a", 2.0), ("b", math.nan)], "document 'b' has no score"),
+        ([("a", 2.0), ("b", None)], "document 'b' has no score"),
+        ([("a", 2.0), ("a", 1.0)], "document 'a' appears twice"),
+    ],
+)
+def test_tantivy_refuses_the_same_hits_in_searches_as_in_training(
+    hits: list[Any], problem: str, collection: Collection
+) -> None:
+    from marginrank.integrations import tantivy
+
+    retrievers = {"words": lambda _: hits, "vector": lambda _: [("a", 1.0), ("b", 0.5)]}
+    with pytest.raises(DataError, match=f"retriever 'words', query 'q': {problem}"):
+        tantivy.collect({"q": {"words": "", "vector": ""}}, retrievers)
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    judged = Queries.from_arrays(X, X[:, 0] > 0, qid=np.arange(60) // 6, feature_names=["words", "vector"])
+    with pytest.raises(DataError, match=f"retriever 'words': {problem}"):
+        tantivy.search(Fusion("rrf", Cs=[1.0]).fit(judged), {"words": "", "vector": ""}, retrievers)

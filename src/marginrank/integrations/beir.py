@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,23 +43,37 @@ def read_beir(folder: str | Path, split: str = "test") -> TextCollection:
     for path in (folder / "corpus.jsonl", folder / "queries.jsonl", judged):
         if not path.is_file():
             splits = ", ".join(sorted(one.stem for one in (folder / "qrels").glob("*.tsv")))
-            other = f"; splits: {splits}" if path == judged and splits else ""
-            raise DataError(f"there is no such file, which a folder of BEIR has{other}", path=path)
+            what = f"; the splits are {splits}" if path == judged and splits else ", which a BEIR folder has"
+            raise DataError(f"no such file{what}", path=path)
     qrels = _read_qrels(judged)
     texts = read_query_texts(folder / "queries.jsonl")
     queries = _judged_texts(qrels, texts, judged)
-    return TextCollection(qrels, queries, dict(_read_corpus(folder / "corpus.jsonl")))
+    return TextCollection(qrels, queries, _read_corpus(folder / "corpus.jsonl"))
 
 
 def from_ir_datasets(dataset: Any) -> TextCollection:
     """Make a collection of a data set of ir_datasets, such as ``ir_datasets.load("beir/scifact/test")``."""
     grades: dict[str, dict[str, float]] = {}
     for one in dataset.qrels_iter():
-        grades.setdefault(one.query_id, {})[one.doc_id] = one.relevance
+        known = grades.setdefault(one.query_id, {}).setdefault(one.doc_id, one.relevance)
+        if known != one.relevance:
+            raise DataError(
+                f"document {one.doc_id} has the grades {known} and {one.relevance} for query {one.query_id}; keep one"
+            )
     qrels = Qrels.from_dict(grades)
-    texts = {one.query_id: one.default_text() for one in dataset.queries_iter()}
+    texts = _texts(((one.query_id, one.default_text()) for one in dataset.queries_iter()), "query")
     queries = _judged_texts(qrels, texts, None)
-    return TextCollection(qrels, queries, {one.doc_id: one.default_text() for one in dataset.docs_iter()})
+    documents = _texts(((one.doc_id, one.default_text()) for one in dataset.docs_iter()), "document")
+    return TextCollection(qrels, queries, documents)
+
+
+def _texts(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:
+    """Return texts by id, and refuse two texts of one id."""
+    texts: dict[str, str] = {}
+    for name, text in pairs:
+        if texts.setdefault(name, text) != text:
+            raise DataError(f"{what} {name} has two texts; keep one")
+    return texts
 
 
 def _judged_texts(qrels: Qrels, texts: dict[str, str], path: Path | None) -> dict[str, str]:
@@ -88,6 +103,8 @@ def _read_qrels(path: Path) -> Qrels:
         except (IndexError, ValueError):
             shape = "\\t".join(_HEAD)
             raise DataError(f"this is not a judgement; a line reads {shape}", path=path, line=number) from None
+        if not math.isfinite(grade):
+            raise DataError(f"grade {fields[2]} is not a number; leave out the line", path=path, line=number)
         if document in grades.setdefault(query, {}):
             raise DataError(f"document {document} twice for query {query}; keep one line", path=path, line=number)
         grades[query][document] = grade
@@ -96,7 +113,8 @@ def _read_qrels(path: Path) -> Qrels:
     return Qrels.from_dict(grades)
 
 
-def _read_corpus(path: Path) -> Iterator[tuple[str, str]]:
+def _read_corpus(path: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
     for number, line in _lines(path):
         try:
             document = json.loads(line)
@@ -104,4 +122,7 @@ def _read_corpus(path: Path) -> Iterator[tuple[str, str]]:
         except (ValueError, TypeError, KeyError, AttributeError):
             problem = 'no document; a line reads {"_id": "d1", "title": "...", "text": "..."}'
             raise DataError(problem, path=path, line=number) from None
-        yield name, " ".join(part for part in parts if part)
+        if name in texts:
+            raise DataError(f"document {name} twice; keep one line", path=path, line=number)
+        texts[name] = " ".join(part for part in parts if part)
+    return texts

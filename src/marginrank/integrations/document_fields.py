@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from marginrank.errors import DataError
+from marginrank.integrations.candidates import scores_of
 from marginrank.model import scoring
 from marginrank.runtime.text import listed
 from marginrank.scorers.scoring_function import FusedFunction, Ranking, ScoringFunction
@@ -29,7 +30,7 @@ def as_function(model: str | Path | ScoringFunction) -> ScoringFunction:
 
 
 def rerank_fields(model: ScoringFunction, documents: Sequence[Mapping[str, Any]], k: int | None, place: str) -> Ranking:
-    """Rank the documents of one query by fields that hold the inputs of the model; None is a missing value.
+    """Rank the documents of one query by fields that hold the inputs of the model; None and NaN are missing values.
 
     Args:
         model: The model.
@@ -38,7 +39,7 @@ def rerank_fields(model: ScoringFunction, documents: Sequence[Mapping[str, Any]]
         place: What the fields of a document are called, for errors.
 
     Raises:
-        DataError: A document has no such field, or it is no number.
+        DataError: A document has no such field, or it is not a number.
     """
     what = "run" if isinstance(model, FusedFunction) else "feature"
     table = np.empty((len(documents), len(model.inputs)))
@@ -52,9 +53,9 @@ def rerank_fields(model: ScoringFunction, documents: Sequence[Mapping[str, Any]]
             if value is not None and not isinstance(value, int | float | np.number | np.bool_):
                 raise DataError(f"{at} is {value!r}; give a number")
             table[row, column] = np.nan if value is None else value
-            if value is None and not model.takes_missing:
+            if np.isnan(table[row, column]) and not model.takes_missing:
                 advice = "this model needs all runs to score a document" if what == "run" else model.nan_advice
-                raise DataError(f"{at} is None; {advice}")
+                raise DataError(f"{at} is {value}; {advice}")
     return model.rerank(table, k)
 
 
@@ -67,15 +68,11 @@ def merge_runs(
     >>> [(name, scores) for (name, _), scores in merge_runs(runs, lambda pair: pair[0], lambda pair: pair[1])]
     [('a', {'bm25': 7.0, 'dense': None}), ('b', {'bm25': 5.0, 'dense': 0.8}), ('c', {'bm25': None, 'dense': 0.9})]
     """
-    merged: dict[Hashable, tuple[Item, dict[str, float | None]]] = {}
-    for name, items in runs.items():
-        for item in items:
-            _, scores = merged.setdefault(key(item), (item, dict.fromkeys(runs)))
-            if scores[name] is not None:
-                raise DataError(f"run {name!r} has the document {key(item)!r} twice; keep one")
-            scores[name] = score(item)
-            if scores[name] is None:
-                raise DataError(
-                    f"run {name!r} has no score for the document {key(item)!r}; use a retriever with scores"
-                )
-    return list(merged.values())
+    items: dict[Hashable, Item] = {}
+    scores: dict[str, dict[Hashable, float]] = {}
+    for name, run in runs.items():
+        keyed = [(key(item), item) for item in run]
+        scores[name] = scores_of(((at, score(item)) for at, item in keyed), f"run {name!r}")
+        for at, item in keyed:
+            items.setdefault(at, item)
+    return [(item, {name: scores[name].get(at) for name in runs}) for at, item in items.items()]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
+from marginrank.errors import DataError
 from marginrank.integrations.document_fields import as_function, merge_runs, rerank_fields
 
 try:
@@ -59,8 +61,25 @@ def merge_documents(runs: Mapping[str, Iterable[tuple[Document, float]]]) -> lis
 
     Args:
         runs: By name, pairs of document and score, as ``similarity_search_with_score`` returns them; higher is better.
+
+    Raises:
+        DataError: A run returned a document twice or without a score, or the same text has an id in one run and none in
+            another.
     """
-    merged = merge_runs(runs, key=lambda pair: pair[0].id or pair[0].page_content, score=lambda pair: float(pair[1]))
+    pairs = {name: list(run) for name, run in runs.items()}
+    _check_ids([document for run in pairs.values() for document, _ in run])
+    merged = merge_runs(pairs, key=lambda pair: pair[0].id or pair[0].page_content, score=lambda pair: float(pair[1]))
     return [
         document.model_copy(update={"metadata": {**document.metadata, **scores}}) for (document, _), scores in merged
     ]
+
+
+def _check_ids(documents: Sequence[Document]) -> None:
+    """Refuse texts with and without an id, as when a vector store gives ids to documents and another index does not."""
+    with_id = {document.page_content: document.id for document in documents if document.id}
+    for document in documents:
+        if not document.id and document.page_content in with_id:
+            raise DataError(
+                f"document {shorten(document.page_content, 40)!r} has no id in one run, and in another it is "
+                f"{with_id[document.page_content]!r}; give documents an id before you index them: Document(id=...)"
+            )

@@ -10,7 +10,7 @@ from marginrank.integrations.document_fields import as_function, merge_runs, rer
 try:
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
-    from llama_index.core.schema import NodeWithScore, QueryBundle
+    from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 except ImportError:
     raise ImportError("marginrank.integrations.llama_index needs LlamaIndex: pip install llama-index-core") from None
 
@@ -56,13 +56,19 @@ class Reranker(BaseNodePostprocessor):
 def merge_nodes(runs: Mapping[str, Iterable[NodeWithScore]]) -> list[NodeWithScore]:
     """Merge what several retrievers returned; each node has its score in each run in its metadata.
 
-    A run that did not return a node has None. Nodes are the same if their ids are; they are copied.
+    A run that did not return a node has None. Nodes are the same if their ids are; they are copied. Language models
+    and embeddings do not see the scores.
 
     Args:
         runs: Nodes with scores, by the name of the run.
     """
     merged = merge_runs(runs, key=lambda node: node.node.node_id, score=lambda node: node.score)
-    return [
-        NodeWithScore(node=node.node.model_copy(update={"metadata": {**node.node.metadata, **scores}}))
-        for node, scores in merged
-    ]
+    return [NodeWithScore(node=_with_scores(node.node, scores)) for node, scores in merged]
+
+
+def _with_scores(node: BaseNode, scores: Mapping[str, float | None]) -> BaseNode:
+    hidden = {
+        keys: list(dict.fromkeys([*getattr(node, keys), *scores]))
+        for keys in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys")
+    }
+    return node.model_copy(update={"metadata": {**node.metadata, **scores}, **hidden})

@@ -50,4 +50,4 @@ def statement(fusion: Fusion, retrievers: Mapping[str, str]) -> str:
     It takes the parameters of the retrievers and returns id and score of each document; append ``LIMIT 10`` for a page
     of results. Names and statements are those that `collect` was given.
     """
-    return hybrid_statement(fusion, retrievers, "postgresql")
+    return hybrid_statement(fusion, retrievers, "postgresql", percent="%%")

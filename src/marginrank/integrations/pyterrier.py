@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.integrations.document_fields import as_function
-from marginrank.runtime.text import listed
+from marginrank.runtime.text import count, listed
 from marginrank.scorers.scoring_function import ScoringFunction
 
 try:
@@ -56,16 +56,17 @@ class Reranker(pt.Transformer):
 
     def _table(self, frame: pd.DataFrame) -> Any:
         inputs, names = self._function.inputs, self._needed(list(frame.columns))
+        model = f"the model has {len(inputs)} inputs: {listed(inputs, 5)}"
         if len(names) != len(inputs) and names != ["features"]:
-            raise DataError(f"columns has {len(names)} names; the model has {len(inputs)} inputs: {listed(inputs, 5)}")
+            raise DataError(f"columns has {count(len(names), 'name')}; {model}")
         if not len(frame):
             return np.empty((0, len(inputs)))
-        table = np.stack(frame["features"].tolist()) if names == ["features"] else frame[names].to_numpy(float)
+        try:
+            table = np.stack(frame["features"].tolist()) if names == ["features"] else frame[names].to_numpy(float)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{listed(names, 5)}: {error}; give numbers, as many for each document") from None
         if table.shape[1] != len(inputs):
-            raise DataError(
-                f"features has {table.shape[1]} values for a document; the model has {len(inputs)} inputs: "
-                f"{listed(inputs, 5)}"
-            )
+            raise DataError(f"features has {count(table.shape[1], 'value')} for a document; {model}")
         if not self._function.takes_missing and np.isnan(table).any():
             row, column = np.argwhere(np.isnan(table))[0].tolist()
             place = f"qid {frame['qid'][row]!r}, docno {frame['docno'][row]!r}"

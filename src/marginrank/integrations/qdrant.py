@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.fusion.fusion import Fusion
-from marginrank.integrations.candidates import Hits, Judgements, check_runs, pool, runs_of
+from marginrank.integrations.candidates import Hits, Judgements, check_runs, in_order, pool, runs_of
 from marginrank.preparation.run_features import RRF_K
 
 try:
@@ -48,8 +46,10 @@ def collect(
         found = client.query_points(
             collection, query=vector, using=name, limit=k, with_payload=[document] if document else False
         )
-        ids = (point.id if document is None else point.payload[document] for point in found.points)
-        return zip(ids, _in_order([point.score for point in found.points]), strict=True)
+        ids = [point.id if document is None else point.payload.get(document) for point in found.points]
+        if None in ids:
+            raise DataError(f"point {found.points[ids.index(None)].id} has no {document!r} in its payload; add it")
+        return zip(ids, in_order([point.score for point in found.points]), strict=True)
 
     names = dict.fromkeys(name for vectors in queries.values() for name in vectors)
     return pool(
@@ -61,18 +61,6 @@ def collect(
     )
 
 
-def _in_order(scores: Iterable[float]) -> Iterator[float]:
-    """Lower equal scores so that each is below the one before.
-
-    >>> list(_in_order([2.0, 1.0, 1.0, 0.5]))
-    [2.0, 1.0, 0.9999999999999999, 0.5]
-    """
-    limit = np.inf
-    for score in scores:
-        limit = min(score, float(np.nextafter(limit, -np.inf)))
-        yield limit
-
-
 def hybrid_query(fusion: Fusion, vectors: Mapping[str, Any], *, k: int = 100) -> dict[str, Any]:
     """Return the arguments of ``client.query_points`` that rank by a fusion: ``prefetch`` and ``query``.
 
@@ -82,15 +70,15 @@ def hybrid_query(fusion: Fusion, vectors: Mapping[str, Any], *, k: int = 100) ->
 
     Args:
         fusion: ``Fusion("rrf")``, trained on what `collect` returned.
-        vectors: What to search each named vector with.
+        vectors: What to search each named vector with; an empty sparse vector if the query has no words.
         k: Number of points that each retriever returns, as it was for `collect`.
 
     Raises:
         DataError: The fusion is of another kind; Qdrant's formulas know no minimum and maximum of a query.
     """
+    check_runs(fusion, vectors)
     if fusion.kinds_ != "rrf":
         raise DataError(f"Qdrant computes rrf, and this fusion takes {fusion.kinds_}; train Fusion('rrf')")
-    check_runs(fusion, vectors)
     weights = fusion.weights()
     # Its k counts from rank 0.
     ranks = models.RrfQuery(rrf=models.Rrf(k=RRF_K + 1))

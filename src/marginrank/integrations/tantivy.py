@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.fusion.fusion import Fusion
-from marginrank.integrations.candidates import Hits, Judgements, check_runs, pool
+from marginrank.integrations.candidates import Hits, Judgements, check_runs, pool, scores_by_id
 from marginrank.integrations.words import words_of
 
 #: A function that returns the hits of a query, such as nearest vectors, which tantivy does not have.
@@ -31,8 +32,8 @@ def field_retriever(index: Any, field: str, *, k: int = 100, document: str = "id
         if not words:
             return []
         searcher = index.searcher()
-        found = searcher.search(index.parse_query(words, [field]), k).hits
-        return [(searcher.doc(address)[document][0], score) for score, address in found]
+        hits = searcher.search(index.parse_query(words, [field]), k).hits
+        return [(searcher.doc(address)[document][0], score) for score, address in hits]
 
     return retrieve
 
@@ -50,20 +51,29 @@ def collect(
     """
     return pool(
         {
-            name: {query: retrieve(asked[name]) for query, asked in queries.items()}
+            name: {query: _hits(retrieve, name, asked, f"query {query!r}") for query, asked in queries.items()}
             for name, retrieve in retrievers.items()
         },
         judgements,
     )
 
 
+def _hits(retrieve: Retriever, name: str, asked: Mapping[str, Any], place: str) -> Hits:
+    if name not in asked:
+        raise DataError(f"{place} has nothing for retriever {name!r}, only for {', '.join(asked) or 'none'}; add it")
+    return retrieve(asked[name])
+
+
 def search(fusion: Fusion, query: Mapping[str, Any], retrievers: Mapping[str, Retriever]) -> list[tuple[str, float]]:
     """Run the retrievers for one query, and return all documents with the score of the fusion, best first."""
     check_runs(fusion, retrievers)
-    found = {name: {str(one): score for one, score in retrieve(query[name])} for name, retrieve in retrievers.items()}
-    documents = sorted(set().union(*found.values()))
+    scores = {
+        name: scores_by_id(_hits(retrieve, name, query, "the query"), f"retriever {name!r}")
+        for name, retrieve in retrievers.items()
+    }
+    documents = sorted(set().union(*scores.values()))
     if not documents:
         return []
-    X = np.array([[hits.get(one, np.nan) for hits in found.values()] for one in documents])
-    rows = Queries.from_arrays(X, group=[len(X)], feature_names=list(found), allow_nan=True)
+    X = np.array([[hits.get(one, np.nan) for hits in scores.values()] for one in documents])
+    rows = Queries.from_arrays(X, group=[len(X)], feature_names=list(scores), allow_nan=True)
     return sorted(zip(documents, fusion.predict(rows).tolist(), strict=True), key=lambda hit: (-hit[1], hit[0]))
