@@ -11,6 +11,7 @@ from marginrank.errors import DataError
 from marginrank.export import Check, parse_target
 from marginrank.export.base import identifier
 from marginrank.export.solr import threshold_without_slack
+from marginrank.integrations.candidates import in_order
 from tests.export import engines
 from tests.export.judging import SIZE, takes
 from tests.export.trained import N_DOCUMENTS, TRAINERS, hard_documents, trained
@@ -151,6 +152,18 @@ def test_sql_makes_the_features_of_fusions(features: str, dialect: str, tmp_path
     X = np.round(retrieved(2, missing=True), -1)  # ties
     queries = Queries.from_arrays(X, group=GROUP, feature_names=["bm25", "dense"], allow_nan=True)
     check = Check(("bm25", "dense"), X, tuple(GROUP), fusion.predict(queries))
+    assert check.compare(target.run(tmp_path / "m.sql", check)) is None
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_sql_takes_nearly_equal_scores_for_equal(dialect: str, tmp_path: Path) -> None:
+    target = parse_target(f"sql(dialect={dialect})")
+    fusion = fused("minmax")
+    fusion.export(target, tmp_path / "m.sql")
+    lists = [[5.0] * 4, [0.0] * 4, [-2.0] * 4, [5.0, 5.0, 3.0, 3.0]]
+    X = np.array([[score, 1.0 * at] for hits in lists for at, score in enumerate(in_order(hits))])
+    queries = Queries.from_arrays(X, group=[4] * len(lists), feature_names=["bm25", "dense"])
+    check = Check(("bm25", "dense"), X, (4,) * len(lists), fusion.predict(queries))
     assert check.compare(target.run(tmp_path / "m.sql", check)) is None
 
 

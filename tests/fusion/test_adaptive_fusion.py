@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -51,6 +52,15 @@ def test_weights_are_static_if_nothing_is_gained():
     assert fusion.kinds_ == "minmax"
     assert fusion.ranker_.form_.kind == "linear"
     assert any("adaptive" in one.parameters["scorer"] for one in fusion.selection_.candidates)
+
+
+def test_few_queries_keep_static_weights():
+    with pytest.warns(UserWarning, match="need 30 training queries, and there are 29; weights are the same for a"):
+        fusion = Fusion("minmax", adaptive=True, Cs=[1.0]).fit(made_up_runs(0, 29))
+    assert fusion.kinds_ == "minmax"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Fusion("minmax", adaptive=True, Cs=[1.0]).fit(made_up_runs(0, 30))
 
 
 def test_weights_by_query_are_those_that_score():
@@ -114,5 +124,15 @@ def test_runs_scaled_by_query_are_refused():
     X = runs.X.reshape(40, 15, 2)
     low, high = np.nanmin(X, axis=1, keepdims=True), np.nanmax(X, axis=1, keepdims=True)
     unit = runs.with_features(((X - low) / (high - low)).reshape(-1, 2), ["bm25", "dense"])
-    with pytest.raises(DataError, match="raw values"):
+    message = "same in nearly all queries, .* give raw scores, not scaled by query, or leave out adaptive=True"
+    with pytest.raises(DataError, match=message):
         Fusion("minmax", adaptive=True, Cs=[1.0]).fit(unit)
+    nothing = unit.X.copy()
+    nothing[:15, 0] = np.nan
+    with pytest.raises(DataError, match=message):
+        Fusion("minmax", adaptive=True, Cs=[1.0]).fit(unit.with_features(nothing, ["bm25", "dense"]))
+
+
+def test_the_kind_that_weights_by_query_add_is_not_named():
+    with pytest.raises(ValueError, match="kinds names best, which weights by query add by themselves; leave it out"):
+        Fusion(["rrf", "minmax+best"], adaptive=True).fit(made_up_runs(0, 40))

@@ -30,6 +30,7 @@ from marginrank.fusion import (
     pool_runs,
     read_runs,
 )
+from marginrank.integrations.candidates import in_order
 from marginrank.model.file_format import write_model
 from marginrank.preparation.run_features import KINDS
 from marginrank.ranker.selection import selection_table
@@ -134,6 +135,9 @@ def test_bad_runs_are_refused():
         pool_runs({"one": one}, judged_only=True)
     with pytest.raises(DataError, match="no run returned a judged document"):
         pool_runs({"one": one}, qrels_of({"1": {"b": 1}}), judged_only=True)
+    for judged in (None, {"1": {"a": 1}}):
+        with pytest.raises(DataError, match="no run returned a document; check the runs"):
+            pool_runs({"one": {"1": {}}, "two": {"1": {}}}, judged)
     twice = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "a"]), np.array([1.0, 2.0]))
     with pytest.raises(DataError, match="run 'twice' has a document twice for one topic"):
         pool_runs({"one": one, "twice": twice})
@@ -182,6 +186,26 @@ def test_features_by_hand():
     both = fusion_features(queries, "rrf + retrieved", keep_missing=True)
     assert both.feature_names is None
     assert np.array_equal(np.isnan(both.X[:, :2]), np.isnan(queries.X))
+
+
+@pytest.mark.parametrize(
+    ("hits", "unit"),
+    [
+        ([5.0, 5.0, 5.0], [0, 0, 0]),
+        ([5.0] * 5, [0] * 5),
+        ([0.0, 0.0], [0, 0]),
+        ([-2.0, -2.0, -2.0], [0, 0, 0]),
+        ([1e-200, 1e-200], [0, 0]),
+        ([12.7], [0]),
+        ([5.0, 5.0, 3.0], [1, 1, 0]),
+        ([5.0, 3.0, 3.0], [1, 0, 0]),
+        ([5.0, 5.0 * (1 - 2**-24)], [1, 0]),
+    ],
+)
+def test_equal_hits_keep_their_order_and_are_equal_for_minmax(hits, unit):
+    queries = table_of(in_order(hits))
+    assert fusion_features(queries, "rrf").X.ravel() == pytest.approx([61 / (61 + rank) for rank in range(len(hits))])
+    assert fusion_features(queries, "minmax").X.ravel() == pytest.approx(unit, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["percentile", "rrf", "borda", "retrieved"])

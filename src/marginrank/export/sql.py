@@ -17,7 +17,7 @@ from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
 from marginrank.export.hybrid_search import depth_of
-from marginrank.preparation.run_features import RRF_K
+from marginrank.preparation.run_features import EQUAL_SHARE, RRF_K, SMALLEST_DIFFERENCE
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.typing import FloatArray
 
@@ -62,12 +62,29 @@ def scaling_stages(function: ScoringFunction, table: str, syntax: SqlSyntax, que
 
 
 def _unit(x: str, query: str, syntax: SqlSyntax) -> str:
-    over = f"OVER (PARTITION BY {query})"
-    low, high = f"MIN({x}) {over}", f"MAX({x}) {over}"
+    low, high = _extremes(x, query)
+    return _unit_where(f"{high} > {low}", x, query, syntax)
+
+
+def _minmax(x: str, query: str, syntax: SqlSyntax) -> str:
+    """Scale the scores of a run, where nearly equal ones are equal, as in `RunTable`."""
+    low, high = _extremes(x, query)
+    share, smallest = syntax.number(EQUAL_SHARE), syntax.number(SMALLEST_DIFFERENCE)
+    return _unit_where(f"{high} - {low} > {share} * ABS({high}) + {smallest}", x, query, syntax)
+
+
+def _unit_where(differ: str, x: str, query: str, syntax: SqlSyntax) -> str:
+    low, high = _extremes(x, query)
     # Whole numbers would be divided as such.
     above = f"({syntax.number(1.0)} * ({x} - {low}))"
-    inside = syntax.choose(f"{high} > {low}", syntax.quotient(above, f"({high} - {low})"), syntax.number(0.0))
+    inside = syntax.choose(differ, syntax.quotient(above, f"({high} - {low})"), syntax.number(0.0))
     return f"CASE WHEN {x} IS NOT NULL THEN {inside} END"
+
+
+def _extremes(x: str, query: str) -> tuple[str, str]:
+    """Write the minimum and the maximum of the query."""
+    over = f"OVER (PARTITION BY {query})"
+    return f"MIN({x}) {over}", f"MAX({x}) {over}"
 
 
 def _over_spread(x: str, spread: str, syntax: SqlSyntax) -> str:
@@ -120,7 +137,7 @@ def _score(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
 
 _KINDS: Final[dict[str, Callable[[str, str, SqlSyntax], str]]] = {
     "score": _score,
-    "minmax": _unit,
+    "minmax": _minmax,
     "percentile": _percentile,
     "rrf": _reciprocal,
     "borda": _borda,
@@ -207,7 +224,7 @@ _NEGLIGIBLE: Final = 1e-290
 
 @dataclass(frozen=True)
 class SqlSyntax(Syntax):
-    """How a dialect writes numbers and names."""
+    """Syntax of a dialect: numbers and names."""
 
     dialect: str = "ansi"
 

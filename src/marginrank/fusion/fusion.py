@@ -15,24 +15,25 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, Parameter, ParameterError
+from marginrank.errors import DataError, Parameter, ParameterError, warn
 from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
 from marginrank.fusion.run_pool import RunScores, features_of
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
 from marginrank.preparation.run_features import column_names, parse_features, run_names
+from marginrank.ranker.grid_search import DEFAULT_CS, check_Cs
 from marginrank.ranker.loader import ranker_of
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import resolve
 from marginrank.ranker.selection import Candidate, Rule, Selection
-from marginrank.ranker.tuning import DEFAULT_CS, check_Cs, tune
+from marginrank.ranker.tuning import tune
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import from_spec, to_spec
 from marginrank.runtime.text import feature_labels
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.adaptive.query_weights import QueryWeights
-from marginrank.scorers.adaptive.scorer import Adaptive
+from marginrank.scorers.adaptive.scorer import QUANTILES, Adaptive
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scorers.scoring_function import FusedFunction
 from marginrank.solvers.auto import Auto
@@ -45,12 +46,16 @@ if TYPE_CHECKING:
 
 #: Kinds of features that the hybrid searches of OpenSearch and Elasticsearch compute; one of them is chosen by default.
 ENGINE_KINDS: Final = ("minmax", "rrf")
+#: The same, and with weights that depend on the query.
+_ENGINES_AND_BEST: Final = (*ENGINE_KINDS, *(f"{kind}+best" for kind in ENGINE_KINDS))
 #: Kinds of features that are tried by default.
 _TRIED_KINDS: Final = ("minmax", "percentile", "rrf")
 #: Scorers that ``scorer="auto"`` selects from.
 _SCORERS: Final = ("linear", "additive")
 #: How much harder than weights their dependence on the query is regularized; one is chosen.
 _SHRINKAGES: Final = (1.0, 10.0, 100.0)
+#: With fewer training queries, weights that depend on the query lost more than they gained.
+FEWEST_ADAPTIVE: Final = 30
 #: With a larger C, curves take long to train and are seldom better.
 _LARGE_C: Final = 1000.0
 
@@ -85,7 +90,8 @@ class Fusion(BaseEstimator):
             ``kinds="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
             with 50 thresholds on the scores of each run.
         adaptive: Whether weights may depend on the query, by the best score that each run gave it (see `Adaptive`).
-            They do only if that is better on held-out queries by more than one standard error.
+            They do only if there are at least 30 training queries, and that is better on held-out queries by more than
+            one standard error.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         Cs: Values of C to choose from. With any scorer but the linear one, values above 1,000 take as long to train as
@@ -165,10 +171,15 @@ class Fusion(BaseEstimator):
         for kind in kinds:
             parse_features(kind)
         if self.adaptive and (self.scorer != "linear" or self.ranks):
-            raise ParameterError(Parameter("adaptive", True), " goes with scores of runs and the linear scorer")
+            raise ParameterError(Parameter("adaptive", True), " requires scores of runs and the linear scorer")
+        if self.adaptive and any("best" in parse_features(kind) for kind in kinds):
+            raise ParameterError(
+                Parameter("kinds"), " names best, which weights by query add by themselves; leave it out"
+            )
         scorers = list(_SCORERS) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
         columns = RunScores(train, self.ranks)
+        adapts = self.adaptive and self._can_adapt(columns)
         held_out = None if valid is None else RunScores(valid, self.ranks)
         grid = [(scorer, kind) for scorer in scorers for kind in kinds]
 
@@ -196,7 +207,7 @@ class Fusion(BaseEstimator):
         means = [candidate.mean for candidate in selections[best].candidates]
         if len(means) < len(Cs) and means[-1] == max(means):
             selections[best] = select(*best, all_Cs=True)
-        if self.adaptive:
+        if adapts:
             adaptive = {key: select(*key) for key in _adaptive_scorers(best[1], train.n_features)}
             chosen = self._best(adaptive)
             selections |= adaptive
@@ -211,6 +222,25 @@ class Fusion(BaseEstimator):
         self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
         return self
 
+    @staticmethod
+    def _can_adapt(columns: RunScores) -> bool:
+        """Return whether there are enough queries; refuse runs whose best scores do not vary between queries."""
+        n = len(columns.queries)
+        if n < FEWEST_ADAPTIVE:
+            warn(
+                f"weights that depend on the query need {FEWEST_ADAPTIVE} training queries, and there are {n}; "
+                "weights are the same for all queries"
+            )
+            return False
+        low, high = np.quantile(np.nan_to_num(columns.best), QUANTILES, axis=0)
+        if (low == high).all():
+            raise DataError(
+                "the best score of each run is the same in nearly all queries, so weights cannot depend on it; give "
+                "raw scores, not scaled by query, or leave out ",
+                Parameter("adaptive", True),
+            )
+        return True
+
     def _best(self, selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
         """Return the scorer and the kind of features with the best mean; unless kinds were given, one for engines."""
         allowed = [key for key in selections if self.kinds is not None or key[1].removesuffix("+best") in ENGINE_KINDS]
@@ -220,11 +250,12 @@ class Fusion(BaseEstimator):
     def cost_of_engines(self) -> tuple[str, float] | None:
         """The best kind of features that engines cannot compute, and how much better it is on held-out queries.
 
-        Negative if it is worse; None if kinds were given.
+        Negative if it is worse; None if kinds were given, or if weights depend on the query, which those engines do not
+        compute either.
         """
-        if self.kinds is not None:
+        if self.kinds is not None or self.kinds_ not in ENGINE_KINDS:
             return None
-        others = [one for one in self.selection_.candidates if one.parameters["features"] not in ENGINE_KINDS]
+        others = [one for one in self.selection_.candidates if one.parameters["features"] not in _ENGINES_AND_BEST]
         best = max(others, key=lambda one: one.mean)
         return best.parameters["features"], best.mean - self.selection_.best.mean
 
@@ -250,7 +281,7 @@ class Fusion(BaseEstimator):
         return Criterion.parse(self.criterion, self.policy).mean(queries, self.predict(queries))
 
     def weights(self) -> dict[str, float]:
-        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
+        """Return the weight of each column, such as ``rrf(bm25)``; unnamed runs have their column number."""
         check_is_fitted(self)
         if self.ranker_.form_.kind == "adaptive":
             raise ValueError("the weights depend on the query; see query_weights(queries)")

@@ -56,6 +56,8 @@ def pool_runs(
         if len(np.unique(key)) < len(key):
             raise DataError(f"run {name!r} has a document twice for one topic; keep one")
     rows = np.unique(np.concatenate(keys))
+    if not len(rows):
+        raise DataError("no run returned a document; check the runs, and the queries that they were asked")
     grades, judged = _grades(rows, documents, topics, qrels)
     pooled = rows[judged] if judged_only else rows
     if not len(pooled):
@@ -169,7 +171,7 @@ class RunScores(RunTable):
 def fusion_features(queries: Queries, features: str, *, ranks: bool = False, keep_missing: bool = False) -> Queries:
     """Compute features of pooled runs, larger for better documents.
 
-    - ``minmax``: (s − min) / (max − min) over the documents that the run returned for the query;
+    - ``minmax``: (s − min) / (max − min) over the documents that the run returned for the query; 0 if all are equal;
     - ``percentile``: the percentile rank among them, above 0;
     - ``rrf``: 61 / (60 + rank);
     - ``borda``: (n − rank + 1) / n, with n documents in the query;

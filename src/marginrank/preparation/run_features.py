@@ -12,10 +12,14 @@ from marginrank.errors import DataError, Parameter
 from marginrank.preparation.scaling_formulas import to_percentiles, to_unit_range
 from marginrank.runtime.text import suggest
 from marginrank.runtime.threads import for_chunks
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: k of reciprocal rank fusion, as Cormack, Clarke and Büttcher (SIGIR 2009) fixed it.
 RRF_K: Final = 60
+#: Scores of a run are equal if they differ by no more than this share of the highest one, or by less than the smallest
+#: difference: engines return float32, and `in_order` lowers equal scores by the least amount of a float64.
+EQUAL_SHARE: Final = 1e-12
+SMALLEST_DIFFERENCE: Final = 1e-290
 
 
 class RunTable:
@@ -68,8 +72,14 @@ class RunTable:
 
     @cached_property
     def unit(self) -> FloatArray:
-        """Scores scaled to [0, 1] inside each query: the last document of a run has 0."""
-        return self._within(to_unit_range)
+        """Scores scaled to [0, 1] inside each query: the last document of a run has 0, as all have if equal.
+
+        >>> RunTable(np.array([[5.0], [np.nextafter(5, 0)]]), np.array([0, 2])).unit.tolist()
+        [[0.0], [0.0]]
+        """
+        unit = self._within(to_unit_range)
+        unit[self.equal & (self.retrieved == 1)] = 0.0
+        return unit
 
     @cached_property
     def percentile(self) -> FloatArray:
@@ -98,6 +108,16 @@ class RunTable:
     def best(self) -> FloatArray:
         """Highest score that each run gave to a document of the query; NaN if it returned none."""
         return self._within(_maxima)
+
+    @cached_property
+    def least(self) -> FloatArray:
+        """Lowest score that each run gave to a document of the query; NaN if it returned none."""
+        return -self._within(lambda scores, offsets: _maxima(-scores, offsets))
+
+    @cached_property
+    def equal(self) -> BoolArray:
+        """Whether the scores of each run for the query are equal, as of a single document."""
+        return np.asarray(self.best - self.least <= EQUAL_SHARE * np.abs(self.best) + SMALLEST_DIFFERENCE)
 
     @cached_property
     def counts(self) -> FloatArray:

@@ -8,7 +8,7 @@ import pytest
 from marginrank import evaluate, read_qrels, read_run
 from marginrank.cli.commands.fuse import _contest
 from marginrank.fusion import Fusion, pool_runs, read_runs
-from marginrank.ranker.tuning import DEFAULT_CS
+from marginrank.ranker.grid_search import DEFAULT_CS
 
 RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
 
@@ -44,6 +44,23 @@ def test_the_text_has_the_table_the_tests_and_the_weights(run):
     assert "health: average slack" in done.out
     assert "slack is what is minimized instead of 1 - auc; training lowered it by" in done.out
     assert "unjudged" not in done.out
+
+
+@pytest.mark.usefixtures("few_Cs")
+def test_queries_with_blanks_are_written_as_a_table(run, fails, folder):
+    rows = [f"red shoe {n // 4},d{n},{n % 4},{n % 4 + n % 3},{n % 5}" for n in range(48)]
+    (folder / "table.csv").write_text("\n".join(["query,document_id,grade,bm25,dense", *rows]) + "\n")
+    said = fails("fuse", "table.csv", "-q", "-o", "fused.run", "--model", "new.safetensors", code=1)
+    assert "table.csv: topic 'red shoe 0' cannot be in a TREC run" in said
+    assert "write a table, such as .csv, instead" in said
+    assert not (folder / "new.safetensors").exists()
+    done = run("fuse", "table.csv", "-q", "--kinds", "rrf", "-o", "fused.csv", "--model", "new.safetensors")
+    assert done.code == 0, done.err
+    heads, first, *others = (folder / "fused.csv").read_text().splitlines()
+    assert (heads, len(others)) == ("query,rank,document,score", 47)
+    assert first.startswith("red shoe 0,1,d")
+    assert run("fuse", "table.csv", "-q", "--apply", "new.safetensors", "-o", "again.csv").code == 0
+    assert (folder / "again.csv").read_text() == (folder / "fused.csv").read_text()
 
 
 @pytest.mark.usefixtures("few_Cs")
@@ -93,7 +110,7 @@ def test_unjudged_documents_of_runs_are_counted(run, folder):
     assert done["bm25"] == alone
     assert alone["documents"] > 0
     said = run(*words, "--kinds", "rrf").out
-    assert f"{100 * alone['documents'] / alone['out_of']:.1f} % of the first 10 documents of bm25" in said
+    assert f"{100 * alone['documents'] / alone['out_of']:.1f}% of the first 10 documents of bm25" in said
 
 
 def test_options_that_mean_nothing_for_runs_are_refused(fails):
@@ -108,7 +125,7 @@ def test_trials_only_compare(run, fails, folder):
     assert len(done.json["per_trial"]["learned"]) == 3
     assert "weights" not in done.json
     assert "leave out --out" in fails(*RUNS, "--trials", "3", "-o", "x.run", code=2)
-    assert "--sizes goes with --trials" in fails(*RUNS, "--sizes", "10,5,10", code=2)
+    assert "--sizes requires --trials" in fails(*RUNS, "--sizes", "10,5,10", code=2)
     assert "give three numbers" in fails(*RUNS, "--trials", "3", "--sizes", "10", code=2)
 
 
@@ -119,6 +136,42 @@ def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
     # The second feature of five counts against a document, unless that is ruled out.
     assert min(done["weights"].values()) < 0
     assert min(run("fuse", "train.txt", "--kinds", "score", "--json").json["weights"].values()) == 0
+
+
+def write_runs(path, n_queries):
+    """Write runs of which BM25 is right about queries with a high best score, and vectors about the others."""
+    rng = np.random.default_rng(0)
+    rows = ["query,bm25,dense,relevance"]
+    for query in range(n_queries):
+        exact = query % 2
+        words, meaning = rng.standard_normal((2, 12))
+        relevant = (words if exact else meaning) > 0.8
+        bm25 = words + (20.0 if exact else 8.0)
+        rows += [f"q{query},{a:.4f},{b:.4f},{int(c)}" for a, b, c in zip(bm25, meaning, relevant, strict=True)]
+    path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.usefixtures("few_Cs")
+def test_weights_that_depend_on_the_query_are_shown_and_compared(run, folder):
+    write_runs(folder / "mixed.csv", 60)
+    done = run("fuse", "mixed.csv", "--adaptive", "--kinds", "minmax", "--json").json
+    assert (done["scorer"], done["kinds"]) == ("adaptive", "minmax+best")
+    # Half of the queries are for one run, and half for the other.
+    for shares in done["weights"].values():
+        assert shares["10%"] < 0.35
+        assert shares["90%"] > 0.65
+    assert done["mean"]["learned"] > done["mean"]["same weights for all queries"] + 0.03
+    text = run("fuse", "mixed.csv", "--adaptive", "--kinds", "minmax").out
+    assert "same weights for all queries" in text
+    assert "weight by query" in text
+    assert "in q0, minmax(" in text
+    assert "--kinds" not in run("fuse", "mixed.csv", "--adaptive").out
+    write_runs(folder / "few.csv", 25)
+    few = run("fuse", "few.csv", "--adaptive", "--kinds", "minmax")
+    assert few.err.count("weights that depend on the query need 30 training queries") == 1
+    assert "and there are 25;" in few.err
+    assert "same weights for all queries" not in few.out
+    assert "weight by query" not in few.out
 
 
 def test_bad_input_is_one_line(fails, folder):

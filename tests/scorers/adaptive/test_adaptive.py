@@ -8,6 +8,7 @@ import pytest
 from marginrank import Adaptive, Linear, Queries, Ranker, from_frame, load
 from marginrank.errors import DataError
 from marginrank.scorers import AdaptiveForm
+from marginrank.scorers.adaptive.query_weights import QueryWeights
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "dense", "is_code", "length")
@@ -175,8 +176,79 @@ def test_what_cannot_be_context_is_refused(scorer, message):
 
 
 def test_context_that_a_scaling_removes_is_refused():
-    with pytest.raises(DataError, match="scaling by query"):
+    message = (
+        "name columns that vary, in every fold too; scaling by query makes them constant, unlike scaling='standard'"
+    )
+    with pytest.raises(DataError, match=message):
         Ranker("svmmap", scorer=Adaptive(context="is_code"), scaling="query-minmax").fit(made_up_queries())
+
+
+@pytest.fixture(scope="module")
+def reasoned():
+    return Ranker("svmmap", scorer=Adaptive(context=["is_code", "length"]), C=100.0).fit(made_up_queries())
+
+
+def test_reasons_say_yes_or_no_of_flags(reasoned):
+    queries = made_up_queries(1)
+    weights = reasoned.query_weights(queries)
+    for flag, reason in zip(queries.X[::8, 2], weights.reasons, strict=True):
+        assert reason.endswith(f": is_code is {'yes' if flag else 'no'}")
+        assert " 1 times" not in reason
+        assert "inf" not in reason
+
+
+def reasons_of(base, changes, z, flags=(False,)):
+    """Return reasons for two features with weights base + changes · z, and the typical z of 0.5."""
+    form = AdaptiveForm(3, np.array([2]), np.zeros(1), np.ones(1), np.array([0.5]), 1.0, False)
+    theta = np.array([*base, *changes])
+    X = np.column_stack([np.zeros((len(z), 2)), z])
+    return QueryWeights.of(form, theta, X, range(len(z)), ("bm25", "dense", "z"), np.array(flags)).reasons
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "expected"),
+    [
+        ([1.0, 1.0], [0.0, 0.0], ["about the same weights"] * 2),
+        ([1.0, 1.0], [0.02, 0.0], ["about the same weights"] * 2),
+        (
+            [1.0, 1.0],
+            [1.0, 0.0],
+            ["bm25 counts 0.5 times as much: z is low", "bm25 counts 1.5 times as much: z is high"],
+        ),
+        ([1.0, 1.0], [2.0, 0.0], ["bm25 does not count: z is low", "bm25 counts 2 times as much: z is high"]),
+        (
+            [0.0, 1.0],
+            [2.0, 0.0],
+            ["bm25 counts against documents, only here: z is low", "bm25 counts only here: z is high"],
+        ),
+        (
+            [1.0, 1.0],
+            [-8.0, 0.0],
+            ["bm25 counts 5 times as much: z is low", "bm25 counts against documents, not for them: z is high"],
+        ),
+        ([0.0, 0.0], [0.0, 0.0], ["about the same weights"] * 2),
+    ],
+)
+def test_reasons_word_zero_negative_and_equal_weights(base, changes, expected):
+    assert list(reasons_of(base, changes, [0.0, 1.0])) == expected
+
+
+def test_typical_queries_have_typical_weights():
+    assert reasons_of([1.0, 1.0], [3.0, 0.0], [0.5]) == ("about the same weights",)
+    assert reasons_of([1.0, 1.0], [1.0, 0.0], [1.0], (True,)) == ("bm25 counts 1.5 times as much: z is yes",)
+
+
+def test_context_that_varies_within_a_query_is_refused(reasoned):
+    queries = made_up_queries(1)
+    X = queries.X.copy()
+    X[11, 3] += 1
+    varied = queries.with_features(X, NAMES)
+    with pytest.raises(DataError, match="length differs between documents of query 1, so that they have weights of th"):
+        reasoned.query_weights(varied)
+    order = np.random.default_rng(0).permutation(len(X))
+    mixed = Queries.from_arrays(X[order], qid=_qid(queries)[order], feature_names=NAMES)
+    with pytest.raises(DataError, match="length differs between documents of query 1"):
+        reasoned.query_weights(mixed)
 
 
 def test_damaged_forms_are_refused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -21,7 +21,7 @@ from marginrank.cli.options.shared_options import (
 )
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
-from marginrank.cli.ranking_files import check_fields, format_of
+from marginrank.cli.ranking_files import Format, RankingWriter, check_run_fields, format_of
 from marginrank.cli.summary import health_lines, unjudged_line
 from marginrank.errors import DataError
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.evaluation.evaluation import Unjudged
     from marginrank.fusion import Fusion
+    from marginrank.scorers.adaptive.query_weights import QueryWeights
 
 EXAMPLES: Final = (
     "marginrank fuse bm25.run dense.run --qrels judged.qrels --measure ap -o fused.run",
     "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
 )
 _LEARNED: Final = "learned"
+#: With ``--adaptive``, the fusion with the same weights for all queries.
+_STATIC: Final = "same weights for all queries"
 
 
 @dataclass(frozen=True)
 class FuseOptions:
-    """What is learned, and what it is judged by."""
+    """Options of training a fusion."""
 
     panel: ClassVar = "Training"
 
@@ -79,7 +82,7 @@ class FuseOptions:
     adaptive: Annotated[
         bool,
         typer.Option(
-            "--adaptive", help="Let weights depend on the query, by the best score of each run, if that is better."
+            "--adaptive", help="Let weights depend on the query, through the best score of each run, if that is better."
         ),
     ] = False
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
@@ -137,7 +140,9 @@ def command(
     reading: ReadingOptions,
     output: Output,
     qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Only compare, over this many random splits.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Only compare methods, over this many random splits.")
+    ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
@@ -150,7 +155,10 @@ def command(
         Path | None,
         typer.Option(metavar="MODEL", help="Apply this model, written by --model, to runs without judgements."),
     ] = None,
-    out: Annotated[Path | None, out_option("Write the fused run to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        out_option("Write the fused rankings: a TREC run or, by the suffix, a .csv, .tsv, .jsonl or .parquet table."),
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model to this file.", rich_help_panel="Output")
     ] = None,
@@ -160,17 +168,16 @@ def command(
 
     C, the kind of features and, with --scorer auto, the scorer are chosen by cross-validation. The learned fusion is
     compared with RRF, CombSUM, CombMNZ, Borda and the best single run on queries that were not used for training.
-    Ctrl-C stops it: nothing is written if the comparison is not finished, and else the best fusion so far.
+    Ctrl-C stops training and writes the best fusion so far, or nothing if the comparison has not finished.
     """
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
-    if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
-        raise UsageError(f"{out}: the fused run is written as a TREC run; call it {out.with_suffix('.run')}")
     check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
         output.summary(*_apply(apply, sources, reading, out, force))
         return
     queries, unjudged = _read(sources, qrels, reading)
+    _check_names(queries, out, sources[0])
     with TrainingProgress(quiet=output.quiet) as progress:
         fusion = _watched(learning.fusion(), progress)
         contest = _contest(queries, fusion, trials, sizes)
@@ -183,7 +190,7 @@ def command(
             fusion.ranker_.model_ = fusion.ranker_.model_.as_interrupted()
     record, text = _compared(contest, queries, unjudged, fusion.criterion)
     if trials is None:
-        learned, said = _learned(fusion, len(queries))
+        learned, said = _learned(fusion, queries)
         record, text = record | learned, text + said + _write(fusion, queries, out, model, force)
     # Without a file, the comparison is what was asked for.
     show = output.result if out is None and model is None else output.summary
@@ -222,7 +229,7 @@ def _check_usage(
     if apply is not None and out is None:
         raise UsageError("--apply only applies a model; give -o FILE for the fused run")
     if sizes is not None and trials is None:
-        raise UsageError("--sizes goes with --trials")
+        raise UsageError("--sizes requires --trials")
     if trials is not None and (out is not None or model is not None):
         raise UsageError("--trials only compares; leave out --out and --model, or --trials")
     if qrels is not None and reading != ReadingOptions():
@@ -241,13 +248,14 @@ def _apply(
     from marginrank.fusion import Fusion  # noqa: PLC0415
 
     fusion, queries = Fusion.load(apply), _read_unjudged(sources, reading)
+    _check_names(queries, out, sources[0])
     try:
         return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
     except DataError as error:
         raise error.at(apply) from error
 
 
-def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
+def _learned(fusion: Fusion, queries: Queries) -> tuple[dict[str, Any], str]:
     """Describe what was chosen and learned on all queries, as values and as text."""
     from marginrank.fusion import ENGINE_KINDS  # noqa: PLC0415
     from marginrank.ranker.selection import scorers_compared  # noqa: PLC0415
@@ -255,7 +263,7 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     health = fusion.ranker_.health_
     form, compared = fusion.ranker_.form_.kind, scorers_compared(fusion.selection_.to_dict())
     record: dict[str, Any] = {"kinds": fusion.kinds_, "scorer": form, "C": fusion.ranker_.C}
-    text = f"\n\ntrained on all {n_queries:,} queries: {form}, {fusion.kinds_}, C = {fusion.ranker_.C:g}{compared}"
+    text = f"\n\ntrained on all {len(queries):,} queries: {form}, {fusion.kinds_}, C = {fusion.ranker_.C:g}{compared}"
     if fusion.cost_of_engines is not None:
         other, gain = fusion.cost_of_engines
         record["forgone"] = {"kinds": other, "gain": gain}
@@ -273,7 +281,24 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
         weights = sorted(shares.items(), key=lambda item: -abs(item[1]))
         record["weights"] = dict(weights)
         text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
+    elif form == "adaptive":
+        record["weights"], lines = _shares(fusion.query_weights(queries))
+        text += f"\n{lines}"
     return record, text
+
+
+def _shares(by_query: QueryWeights) -> tuple[dict[str, dict[str, float]], str]:
+    """Return the median share of each weight in the training queries, and between which shares four of five are."""
+    import numpy as np  # noqa: PLC0415
+
+    totals = np.abs(by_query.weights).sum(axis=1, keepdims=True)
+    shares = by_query.weights / np.where(totals > 0, totals, 1.0)
+    quantiles = np.quantile(shares, [0.5, 0.1, 0.9], axis=0).T.tolist()
+    named = ("median", "10%", "90%")
+    record = {name: dict(zip(named, row, strict=True)) for name, row in zip(by_query.features, quantiles, strict=True)}
+    rows = [[name, *(f"{share:.4f}" for share in row)] for name, row in zip(by_query.features, quantiles, strict=True)]
+    note = f"shares of the weights in the training queries; in {printable(by_query.queries[0])}, {by_query.reasons[0]}"
+    return record, table([["weight by query", *named], *rows], right=[1, 2, 3]) + f"\n{note}"
 
 
 def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> tuple[Queries, Mapping[str, Unjudged]]:
@@ -307,10 +332,18 @@ def _read_unjudged(sources: list[Path], reading: ReadingOptions) -> Queries:
 def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str | None) -> Any:
     """Compare the learned fusion with unsupervised ones on queries that were not used for training."""
     import numpy as np  # noqa: PLC0415
+    from sklearn.base import clone  # noqa: PLC0415
 
     from marginrank.fusion import UNSUPERVISED, BestRun, UnsupervisedFusion, compare_on_random_splits, compare_on_splits  # noqa: PLC0415
+    from marginrank.fusion.fusion import FEWEST_ADAPTIVE  # noqa: PLC0415
 
-    methods = {_LEARNED: fusion, **{name: UnsupervisedFusion(name, ranks=fusion.ranks) for name in UNSUPERVISED}}
+    if n_trials is None and len(queries) < FEWEST_ADAPTIVE:
+        # The fit to all queries warns of it.
+        fusion = clone(fusion).set_params(adaptive=False)
+    methods: dict[str, Any] = {_LEARNED: fusion}
+    methods |= {name: UnsupervisedFusion(name, ranks=fusion.ranks) for name in UNSUPERVISED}
+    if fusion.adaptive:
+        methods[_STATIC] = clone(fusion).set_params(adaptive=False)
     methods["best single run"] = BestRun(measure=fusion.criterion, ranks=fusion.ranks)
     options: dict[str, Any] = {"measure": fusion.criterion, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
     if n_trials is not None:
@@ -329,7 +362,7 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
 def _compared(
     contest: Any, queries: Queries, unjudged: Mapping[str, Unjudged], measure: str
 ) -> tuple[dict[str, Any], str]:
-    """What came of a comparison, as values and as text."""
+    """Return the result of a comparison as values and as text."""
     comparison = contest.compare(_LEARNED).turned()
     record = {
         "queries": len(queries),
@@ -350,17 +383,30 @@ def _sizes(text: str | None) -> tuple[int, int, int]:
     return train, valid, test
 
 
-def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | None, force: bool) -> str:
-    from marginrank.data.formats.trec import write_run  # noqa: PLC0415
+def _format(out: Path) -> Format:
+    """Return the format of the fused rankings: a TREC run, unless the suffix is that of a table."""
+    kind = format_of(out, ranked=False)
+    return "trec" if kind == "scores" else kind
 
+
+def _check_names(queries: Queries, out: Path | None, path: Path) -> None:
+    """Refuse ids that a TREC run cannot hold before anything is computed."""
+    if out is None or _format(out) != "trec":
+        return
+    try:
+        check_run_fields(topic=queries.query_ids, document=queries.document_names)
+    except DataError as error:
+        raise error.at(path) from None
+
+
+def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | None, force: bool) -> str:
     lines = ""
     if model is not None:
         fusion.save(model, overwrite=force)
         lines += f"\nwrote {printable(str(model))}"
     if out is not None:
-        run = fusion.run(queries)
-        check_fields("a TREC run", topic=run.topics, document=run.document_ids)
+        documents = replace(queries, document_groups=None)
         with atomic_output(out, force=force) as place:
-            write_run(place, run)
+            RankingWriter(documents, fusion.predict(queries)).write(_format(out), place)
         lines += f"\nwrote {printable(str(out))}"
     return lines

@@ -77,7 +77,8 @@ class AdaptiveForm(Form):
         t = unit_context(X[:, self.context], self.low, self.width)
         blocks = [t - self.center, *([1.0 - t] if self.mirrored else [])]
         products = [(x[:, :, None] * (self.factor * block)[:, None, :]).reshape(len(x), -1) for block in blocks]
-        return np.hstack([x, *products])
+        # Indexing columns makes them contiguous, and kernels take rows; they would copy them in every iteration.
+        return np.ascontiguousarray(np.hstack([x, *products]))
 
     def weights(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weight of each feature at t = 0, and its change with each t (features × context)."""
