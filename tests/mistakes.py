@@ -177,7 +177,7 @@ IN_PYTHON: Sequence[InPython] = (
         "queries by position",
         lambda d: d.fit(d.X, d.y, d.qid),
         TYPE,
-        ("fit takes 2 parameters without a name, not 3", "fit(X, y, qid=qid)"),
+        ("fit takes 2 positional arguments, not 3", "fit(X, y, qid=qid)"),
     ),
     InPython(
         "qid of another length",
@@ -207,7 +207,7 @@ IN_PYTHON: Sequence[InPython] = (
         "one query to choose C by",
         lambda d: mr.tune(d.ranker, d.X[:4], d.y[:4], qid=d.qid[:4]),
         DATA,
-        ("one query cannot be cut into folds", "give validation queries"),
+        ("one query cannot be split into folds", "give validation queries"),
     ),
     InPython(
         "the same queries twice",
@@ -215,7 +215,7 @@ IN_PYTHON: Sequence[InPython] = (
         DATA,
         ("query 0 is in more than one part", "distinct ids"),
     ),
-    InPython("grades beside Queries", lambda d: d.fit(d.queries, d.y), DATA, ("knows its grades", "pass it without y")),
+    InPython("grades beside Queries", lambda d: d.fit(d.queries, d.y), DATA, ("includes grades", "pass it without y")),
     InPython(
         "a query id column that is not there",
         lambda d: mr.from_frame(d.table, qid="qury", grade="label"),
@@ -230,7 +230,7 @@ IN_PYTHON: Sequence[InPython] = (
     InPython("C as text", lambda d: mr.Ranker(C="1").fit(d.queries), TYPE, ("C is '1'", "positive number")),
     InPython("C below 0", lambda d: mr.Ranker(C=-1).fit(d.queries), VALUE, ("C is -1", "positive number")),
     InPython("a parameter in small letters", lambda _: mr.Ranker(c=3), TYPE, ("no parameter 'c'", "did you mean 'C'?")),
-    InPython("two parameters without names", lambda _: mr.Ranker("ap", 10), TYPE, ("give the others by name",)),
+    InPython("two positional arguments", lambda _: mr.Ranker("ap", 10), TYPE, ("pass the others by keyword",)),
     InPython(
         "a parameter to set in small letters",
         lambda d: d.ranker.set_params(c=3),
@@ -384,11 +384,11 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine(
         "train gaps.txt -C 1 -o new.safetensors",
         INPUT,
-        ("gaps.txt:1:11: missing value 'NULL'", "--missing zero or min, or use --scorer"),
+        ("gaps.txt:1:11: missing value 'NULL'", "use --scorer 'linear(missing=mean)', or fill it"),
     ),
     OnTheCommandLine("train judged.xlsx -o new.safetensors", INPUT, ("this is a spreadsheet", "save it as CSV")),
     OnTheCommandLine(
-        "fuse test.txt -o new.csv", USAGE, ("new.csv: the fused run is written as a TREC run", "call it new.run")
+        "rank model.safetensors words.csv -o new.run", INPUT, ("topic 'red shoes' cannot be in a TREC run", ".csv")
     ),
     OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 appears again", "pass --regroup")),
     OnTheCommandLine("train negative.txt -C 1 -o new.safetensors", INPUT, ("negative.txt:1:1:", "grade")),
@@ -445,7 +445,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine(
         "train train.txt --folds 40 -o new.safetensors", INPUT, ("--folds is 40 for 6 queries", "at most one per query")
     ),
-    OnTheCommandLine("train train.txt --bins 8 -o new.safetensors", USAGE, ("--bins goes with --scorer additive",)),
+    OnTheCommandLine("train train.txt --bins 8 -o new.safetensors", USAGE, ("--bins requires --scorer additive",)),
     OnTheCommandLine(
         "train train.txt --scorer additive --monotone 7=increasing -C 1 -o new.safetensors",
         INPUT,
@@ -465,7 +465,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
         ("--qid does not apply: train.txt is text", "leave it out"),
     ),
     OnTheCommandLine("rank model.safetensors test.txt --k 0", USAGE, ("--k: give 1 or more",)),
-    OnTheCommandLine("rank model.safetensors test.txt --tag mine", USAGE, ("--tag goes with --format trec",)),
+    OnTheCommandLine("rank model.safetensors test.txt --tag mine", USAGE, ("--tag requires --format trec",)),
     OnTheCommandLine("evaluate test.txt model.safetensors -m ndgc@10", USAGE, ("'ndgc@10'", "did you mean 'ndcg@10'?")),
     OnTheCommandLine("evaluate test.txt model.safetensors -m ndcg@x", USAGE, ("'ndcg@x'", "ndcg@10")),
     OnTheCommandLine("compare test.txt model.safetensors", USAGE, ("needs two systems", "or --baseline")),
@@ -491,6 +491,7 @@ def _fill(folder: Path) -> None:
     (folder / "binary.txt").write_bytes(bytes(range(256)))
     (folder / "gaps.txt").write_text("1 qid:1 1:NULL 2:2\n0 qid:1 1:3 2:4\n")
     (folder / "judged.xlsx").write_bytes(b"PK\x03\x04")
+    (folder / "words.csv").write_text("qid,1,2,3\nred shoes,1,0,2\nred shoes,0,1,1\n")
     (folder / "torn.txt").write_text("1 qid:1 1:1\n0 qid:2 1:3\n0 qid:1 1:0\n")
     (folder / "negative.txt").write_text("-2 qid:1 1:1\n0 qid:1 1:3\n")
     (folder / "short.txt").write_text("0.5\n0.25\n")

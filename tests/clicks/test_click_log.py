@@ -116,6 +116,16 @@ def test_features_are_joined_by_document_or_by_query_and_document():
     assert joined.pair.tolist() == log.pair.tolist()
 
 
+def test_a_rating_of_a_product_is_a_feature_and_a_grade_is_none():
+    table = pd.DataFrame({"doc_id": ["x", "y", "z"], "rating": [4.5, 3.0, 5.0], "bm25": [1.0, 2.0, 3.0]})
+    assert log_of().with_features(table).documents.feature_names == ("rating", "bm25")
+    by_query = table.assign(query="a").iloc[:2]
+    joined = log_of().with_features(by_query, unknown="drop").documents
+    assert joined.feature_names == ("rating", "bm25")
+    judged = log_of().with_features(table.assign(grade=[1, 0, 2], rating=0.0)).documents
+    assert judged.feature_names == ("rating", "bm25")
+
+
 def test_unknown_documents_are_refused_or_dropped():
     log = log_of()
     frame = pd.DataFrame({"doc_id": ["x", "z"], "bm25": [1.0, 3.0]})

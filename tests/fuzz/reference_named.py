@@ -39,7 +39,7 @@ def parse_csv(data: bytes, separator: str = ",") -> dict[str, Any]:
     if len(records) < 2 or any(len(fields) != len(records[0]) for fields in records):
         raise RefusedError
     names = [name.strip() for name in records[0][3:]]
-    if OTHER_ROLES & set(names):
+    if any(map(_may_have_another_role, names)):
         raise DoubtfulError
     if not names or len({*names, "qid", "grade", "docid", ""}) < len(names) + 4:
         raise RefusedError
@@ -106,7 +106,7 @@ def parse_json_lines(data: bytes) -> dict[str, Any]:
         raise RefusedError
     names = dict.fromkeys(name for record in records for name in record)
     features = [name for name in names if name not in ("qid", "grade", "docid")]
-    if OTHER_ROLES & set(features) or not {"qid", "grade", "docid"} <= set(names):
+    if any(map(_may_have_another_role, features)) or not {"qid", "grade", "docid"} <= set(names):
         raise DoubtfulError
     if not features or any(record.get(name) is None for record in records for name in ("qid", "docid")):
         raise RefusedError
@@ -127,8 +127,12 @@ def parse_json_lines(data: bytes) -> dict[str, Any]:
     }
 
 
-#: Names that would make another column the query, grade or document.
-OTHER_ROLES = {"document_id", "doc_id", "label", "topic", "query"}
+#: Names that would make another column the query, grade or document, without case and separators.
+ROLES = {"qid", "grade", "docid", "documentid", "label", "topic", "query"}
+
+
+def _may_have_another_role(name: str) -> bool:
+    return re.sub(r"[\s_-]", "", name).lower() in ROLES
 
 
 def _field_number(word: str) -> float:

@@ -35,7 +35,7 @@ _BY_SUFFIX: Final[Mapping[str, Format]] = {
 
 
 def format_of(out: Path | None, *, ranked: bool) -> Format:
-    """What is written where nothing else is asked for.
+    """The default format.
 
     >>> format_of(Path("a.run"), ranked=False), format_of(Path("a.tsv.gz"), ranked=False), format_of(None, ranked=True)
     ('trec', 'tsv', 'tsv')
@@ -141,8 +141,20 @@ def check_fields(form: str, **columns: AnyArray) -> None:
         for word in words:
             if printable(word) != word:
                 raise DataError(
-                    f"{what} '{printable(word)}' cannot stand in {form}: it has a control character; use JSON or "
+                    f"{what} '{printable(word)}' cannot be in {form}: it has a control character; use JSON or "
                     "Parquet, or rename it"
+                )
+
+
+def check_run_fields(**columns: AnyArray) -> None:
+    """Refuse ids that a TREC run cannot hold, as its fields are separated by blanks."""
+    check_fields("a TREC run", **columns)
+    for what, ids in columns.items():
+        for word in map(str, ids.tolist()):
+            if word.split() != [word]:
+                raise DataError(
+                    f"{what} {word!r} cannot be in a TREC run: it is empty, or holds a blank; write a table, such as "
+                    ".csv, instead"
                 )
 
 
@@ -193,7 +205,7 @@ def _write_trec(place: Path, ranked: RankingWriter) -> None:
     from marginrank.data.formats.trec import write_run  # noqa: PLC0415
 
     run = ranked.run()
-    check_fields("a TREC run", topic=run.topics, document=run.document_ids)
+    check_run_fields(topic=run.topics, document=run.document_ids)
     write_run(place, run, depth=ranked.k, tag=ranked.tag)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -79,8 +79,8 @@ def evaluate_systems(
         if some or isinstance(one, Run)
     }
     named = baseline or default_baseline(opened)
-    found = _bounds(truth, opened, judging, named) if bounds else {}
-    return EvaluatedSystems(results, unjudged, warn_if_trained_on(truth, opened), found, named)
+    bounds_by_system = _bounds(truth, opened, judging, named) if bounds else {}
+    return EvaluatedSystems(results, unjudged, warn_if_trained_on(truth, opened), bounds_by_system, named)
 
 
 def _bounds(
@@ -114,6 +114,22 @@ def system_names(paths: Sequence[Path], columns: Collection[Path] = ()) -> list[
     if len(set(names)) < len(names):
         raise DataError("given twice; name each system once", path=paths[0])
     return names
+
+
+def with_baseline(
+    systems: list[Path], baseline: str | None, named: Callable[[list[Path]], list[str]]
+) -> tuple[list[Path], list[str], str | None]:
+    """Return the systems, with the baseline first if it is another file or a column; their names; that of the baseline.
+
+    >>> with_baseline([Path("model")], "bm25", system_names)
+    ([...('bm25'), ...('model')], ['bm25', 'model'], 'bm25')
+    """
+    names = named(systems)
+    if baseline is None or baseline in names:
+        return systems, names, baseline
+    systems = [Path(baseline), *systems]
+    names = named(systems)
+    return systems, names, names[0]
 
 
 def check_systems(command: str, judged: Path, systems: Sequence[Path]) -> None:
@@ -154,7 +170,7 @@ def read_all(
     Only models look at all features: without one, tables are read without them. Missing values are refused if one of
     the models takes none. A system that is not a file is a column of the judged data.
     """
-    from marginrank.data.formats.trec import Run  # noqa: PLC0415
+    from marginrank.data.formats.trec import Qrels, Run  # noqa: PLC0415
     from marginrank.model.file_format import is_model  # noqa: PLC0415
 
     files = {name: path for name, path in systems.items() if path.exists()}
@@ -166,6 +182,8 @@ def read_all(
         raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     if any(not model.model_.takes_sparse for model in models.values()):
         truth = dense(truth)
+    if columns and isinstance(truth, Qrels):
+        raise _absent(columns[0], DataError(f"{printable(judged.name)} has no columns to rank by"))
     scores = _read_columns(judged, columns, reading) if columns else {}
     opened = {
         name: models.get(name) or (_read_system(path, truth) if name in files else scores[path])
@@ -187,8 +205,7 @@ def read_segments(judged: Path, column: str | None, reading: ReadingOptions) -> 
     kind = all_formats()[recognize(judged)]
     if "document_group" not in kind.options:
         raise UsageError(f"--by needs a table with that column, and {judged.name} is {kind.title}; leave it out")
-    # A column of labels is read as the groups of documents are.
-    queries = replace(reading, document_group=column, features=[]).read_queries([judged], features=())
+    queries = replace(reading, features=[]).read_labeled([judged], column, features=())
     try:
         segments = segments_of(cast("AnyArray", queries.document_groups), queries.query_ids, queries)
     except DataError as error:
@@ -197,23 +214,30 @@ def read_segments(judged: Path, column: str | None, reading: ReadingOptions) -> 
 
 
 def _read_columns(judged: Path, columns: Sequence[Path], reading: ReadingOptions) -> dict[Path, FloatArray]:
-    """Read columns of the judged data, by their names or, if they have none, by their numbers."""
+    """Read columns of the judged data, by their names or, if they have none, by their numbers.
+
+    Without a value, which ``--missing nan`` allows, a document is ranked last.
+    """
+    import numpy as np  # noqa: PLC0415
+
     named = replace(reading, features=[])
     try:
         queries = named.read_queries([judged], features=[str(path) for path in columns], judged=False)
     except DataError as error:
-        raise _absent(columns[0], error) if error.problem.startswith("no column ") else error from None
+        absent = next((path for path in columns if error.problem.startswith(f"no column {str(path)!r}")), None)
+        raise error if absent is None else _absent(absent, error) from None
     labels, X = queries.feature_labels, queries.dense()
     for path in columns:
         if str(path) not in labels:
             near = did_you_mean(str(path), labels)
             known = ", ".join(map(repr, labels[:8]))
             raise _absent(path, DataError(f"no column {str(path)!r}; {near}the columns are {known}"))
-    return {path: X[:, labels.index(str(path))].astype("float64") for path in columns}
+    scores = np.where(np.isnan(X), -np.inf, X).astype(np.float64)
+    return {path: scores[:, labels.index(str(path))] for path in columns}
 
 
 def _absent(path: Path, no_column: DataError) -> DataError:
-    """Say that a system is neither a file nor a column."""
+    """Return the error for a system that is neither a file nor a column."""
     missing = no_such_file(path)
     if "did you mean" in missing:
         return DataError(missing, path=path)

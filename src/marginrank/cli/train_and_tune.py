@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """How C and other parameters are chosen."""
+    """Options of model selection."""
 
     panel: ClassVar = "Tuning"
 
@@ -47,7 +47,7 @@ class TuneOptions:
         str | None,
         typer.Option(
             metavar="MEASURE",
-            help="The measure, or mix of measures, to choose by.",
+            help="The measure, or mix of measures, to select by.",
             show_default=f"that of --measure or --preset, else {DEFAULT_MEASURE}",
             autocompletion=measure_names,
         ),
@@ -81,7 +81,7 @@ class TuneOptions:
         try:
             values = [float(word) for word in self.Cs.split(",")]
         except ValueError:
-            raise UsageError(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
+            raise UsageError(f"--Cs {self.Cs}: write numbers separated by commas, for example 0.1,1,10") from None
         return [check_C(C, "Cs") for C in values]
 
 
@@ -258,7 +258,8 @@ def _tune(
     time_limit: float | None,
     checkpointing: CheckpointOptions,
 ) -> Selection:
-    from marginrank.ranker.tuning import DEFAULT_CS, tune  # noqa: PLC0415
+    from marginrank.ranker.grid_search import DEFAULT_CS  # noqa: PLC0415
+    from marginrank.ranker.tuning import tune  # noqa: PLC0415
 
     return tune(
         ranker,
@@ -280,7 +281,7 @@ def _tune(
 
 def _n_problems(tuning: TuneOptions, grid: Mapping[str, Sequence[Any]] | None) -> int:
     """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
-    from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
+    from marginrank.ranker.grid_search import DEFAULT_CS  # noqa: PLC0415
 
     n_Cs = len(tuning.values_of_C() or DEFAULT_CS)
     n_settings = math.prod(len(values) for values in (grid or {}).values())

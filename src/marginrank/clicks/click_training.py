@@ -14,9 +14,9 @@ from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.weighted_documents import relevant_totals
+from marginrank.ranker.grid_search import DEFAULT_CS, check_Cs
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import resolve
-from marginrank.ranker.tuning import DEFAULT_CS, check_Cs
 from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import table
 from marginrank.training.query_weighting import ordered_queries
@@ -79,7 +79,7 @@ def _weighted(queries: Queries, share: float, counted: FloatArray) -> Queries:
     """
     if not counted.any():
         kind = "clicked" if queries.has_document_weights else "judged"
-        raise DataError(f"no {kind} query has an order to learn; give others")
+        raise DataError(f"no {kind} query has documents of different grades; give others")
     weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
     return replace(queries, query_weights=weights * (share / counted.sum()), document_ids=None, index=None)
 

@@ -10,15 +10,17 @@ from typing import Any, Final
 import narwhals as nw
 import numpy as np
 
-from marginrank.data.column_roles import is_query_name
+from marginrank.data.column_roles import is_grade_name, is_query_name
 from marginrank.data.frames import from_frame, open_frame
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError, Parameter, RepeatedDocumentsWarning
+from marginrank.errors import DataError, Message, Parameter, RepeatedDocumentsWarning
 from marginrank.typing import AnyArray, IntArray
 
 #: Column of query ids that is added to a table of documents.
 _ANY_QUERY: Final = "qid"
+#: Column of grades that is added to a table with ratings, which are a feature of what was shown; clicks are the grades.
+_NO_GRADE: Final = "(none)"
 
 
 def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) -> tuple[Queries, IntArray]:
@@ -32,7 +34,10 @@ def rows_in_table(documents: Queries, table: Any, columns: Mapping[str, Any]) ->
     places: dict[Any, int] = {}
     for row, key in enumerate(known):
         if key in places:
-            raise DataError(f"document {source.document_names[row]} comes twice in the table of features; keep one row")
+            way_out: Message = "" if by_query else (", or name the column of query ids with ", Parameter("qid", ...))
+            raise DataError(
+                f"document {source.document_names[row]} appears twice in the table of features; keep one row", way_out
+            )
         places[key] = row
     rows = np.array([places.get(key, -1) for key in _keys(documents, by_query)], dtype=np.int64)
     return source, rows
@@ -49,10 +54,13 @@ def _as_queries(table: Any, columns: Mapping[str, Any]) -> tuple[Queries, bool]:
         except DataError as error:
             raise error.at(table) from None
     frame = open_frame(table)
-    if columns.get("qid") is not None or any(is_query_name(name) for name in frame.columns):
-        return from_frame(table, **columns), True
-    same = frame.with_columns(nw.lit(0).alias(_ANY_QUERY)).to_native()
-    return from_frame(same, **{**columns, "qid": _ANY_QUERY}), False
+    by_query = columns.get("qid") is not None or any(is_query_name(name) for name in frame.columns)
+    if not by_query:
+        frame, columns = frame.with_columns(nw.lit(0).alias(_ANY_QUERY)), {**columns, "qid": _ANY_QUERY}
+    judged = any(is_grade_name(name, judged=True) for name in frame.columns)
+    if columns.get("grade") is None and not judged and any(is_grade_name(name, judged=False) for name in frame.columns):
+        frame, columns = frame.with_columns(nw.lit(0).alias(_NO_GRADE)), {**columns, "grade": _NO_GRADE}
+    return from_frame(frame.to_native(), **columns), by_query
 
 
 def _keys(documents: Queries, by_query: bool) -> list[Any]:

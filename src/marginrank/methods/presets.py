@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from marginrank.losses.base import Loss
 from marginrank.losses.combination import MaxLoss, SumLoss
@@ -27,6 +27,14 @@ _CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
 #: The default method.
 DEFAULT: Final = "svmmap"
 
+Group: TypeAlias = Literal["recommended", "measures", "papers"]
+#: Groups of presets, in the order they are listed in.
+GROUPS: Final[Mapping[Group, str]] = {
+    "recommended": "start here; close to the best on all five collections that were compared",
+    "measures": "train these if you are judged by their measure",
+    "papers": "other published methods, and baselines to compare with",
+}
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -39,6 +47,7 @@ class Preset:
         make: Function that makes the loss or the baseline, given the cutoff or the number of rounds.
         cut: Default cutoff or number of rounds; None if the method has none.
         bound: The bound to minimize.
+        group: Group that it is listed in.
     """
 
     name: str
@@ -47,6 +56,7 @@ class Preset:
     make: Callable[[int], Loss | Baseline]
     cut: int | None = None
     bound: BoundChoice = "auto"
+    group: Group = "papers"
 
     @property
     def kind(self) -> str:
@@ -66,18 +76,66 @@ def _combo(k: int) -> tuple[Loss, ...]:
 
 
 _LOSSES: Final = (
-    Preset("svmmap", "average precision, feature map po", _YUE, lambda _: StructuredLoss("ap")),
-    Preset("svmauc", "ROCArea, feature map po", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc")),
-    Preset("svmprec", "precision@k, feature map po", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), 10),
-    Preset("svmndcg", "NDCG@k, feature map po", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), 10),
-    Preset("svmndcg-nc", "NDCG without a cutoff, feature map po", _CHK, lambda _: StructuredLoss("ndcg")),
-    Preset("svmmrr", "reciprocal rank@k, feature map mrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), 10),
+    Preset(
+        "svmndcg",
+        "NDCG@k, feature map po",
+        _CHK,
+        lambda k: StructuredLoss(f"ndcg@{k}"),
+        10,
+        group="recommended",
+    ),
+    Preset("svmmap", "average precision, feature map po", _YUE, lambda _: StructuredLoss("ap"), group="recommended"),
+    Preset(
+        "listnet",
+        "cross entropy with the softmax of the gains, linear",
+        "Cao et al. (ICML 2007)",
+        lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
+        group="recommended",
+    ),
+    Preset(
+        "ranksvm",
+        "hinge of every pair of grades",
+        "Joachims (KDD 2002)",
+        lambda _: PairwiseHinge(),
+        group="recommended",
+    ),
+    Preset(
+        "svmmrr",
+        "reciprocal rank@k, feature map mrr",
+        _CHK,
+        lambda k: StructuredLoss(f"rr@{k}", "mrr"),
+        10,
+        group="measures",
+    ),
+    Preset(
+        "svmprec",
+        "precision@k, feature map po",
+        "Joachims (ICML 2005)",
+        lambda k: StructuredLoss(f"p@{k}"),
+        10,
+        group="measures",
+    ),
+    Preset(
+        "svmndcg-nc",
+        "NDCG without a cutoff, feature map po",
+        _CHK,
+        lambda _: StructuredLoss("ndcg"),
+        group="measures",
+    ),
+    Preset(
+        "svmauc",
+        "ROCArea, feature map po",
+        "Joachims (ICML 2005)",
+        lambda _: StructuredLoss("auc"),
+        group="measures",
+    ),
     Preset(
         "svmcombo",
         "AP, NDCG@k and RR@k, each with its own slack",
         _CHK,
         lambda k: SumLoss(_combo(k)),
         10,
+        group="measures",
     ),
     Preset(
         "svmcombo-shared",
@@ -99,7 +157,6 @@ _LOSSES: Final = (
         10,
         Tight(start="regression"),
     ),
-    Preset("ranksvm", "hinge of every pair of grades", "Joachims (KDD 2002)", lambda _: PairwiseHinge()),
     Preset(
         "ranksvm-squared",
         "squared hinge of every pair of grades",
@@ -125,12 +182,6 @@ _LOSSES: Final = (
         "Cao et al. (ICML 2007), with other targets",
         lambda _: SoftmaxCrossEntropy(divergence=True, target="share"),
     ),
-    Preset(
-        "listnet",
-        "cross entropy with the softmax of the gains, linear",
-        "Cao et al. (ICML 2007)",
-        lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
-    ),
 )
 
 
@@ -142,8 +193,9 @@ def _baseline_presets() -> tuple[Preset, ...]:
 
 
 def all_presets() -> dict[str, Preset]:
-    """Return all presets by name: losses first, then baselines."""
-    return {preset.name: preset for preset in (*_LOSSES, *_baseline_presets())}
+    """Return all presets by name, ordered by group; losses first, then baselines."""
+    ordered = sorted((*_LOSSES, *_baseline_presets()), key=lambda preset: list(GROUPS).index(preset.group))
+    return {preset.name: preset for preset in ordered}
 
 
 @dataclass(frozen=True)

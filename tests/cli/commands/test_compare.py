@@ -90,7 +90,8 @@ def test_a_model_and_a_column_need_not_share_features(run, folder):
         (["test.txt", "1", "--baseline", "bm25"], "bm25: no such file, and no column 'bm25'; the columns are '1'", 1),
         (["test.txt", "1", "--baseline", "modl.safetensors"], "no such file; did you mean 'model.safetensors'?", 1),
         (["model.safetensors", "test.txt", "1"], "the judged data comes first: marginrank compare test.txt", 2),
-        (["judged.qrels", "bm25.run", "--baseline", "1"], "no features in this file", 1),
+        (["judged.qrels", "bm25.run", "--baseline", "1"], "1: no such file, and judged.qrels has no columns", 1),
+        (["test.txt", "x.model", "--baseline", "1"], "x.model: no such file, and no column 'x.model'", 1),
     ],
 )
 def test_comparisons_refuse_what_makes_no_sense(fails, words, said, code):
@@ -102,6 +103,9 @@ def test_missing_values_of_a_column_are_refused_or_filled(run, fails):
     said = fails("compare", "shop.csv", "bm25", "age", "--quiet", code=1)
     assert "column 'age' has no value; choose what it becomes: --missing nan, zero or min" in said
     assert run("compare", "shop.csv", "bm25", "age", "--missing", "zero").code == 0
+    # Without an age, the relevant document is last.
+    result = run("evaluate", "shop.csv", "bm25", "age", "--missing", "nan", "--measure", "rr", "--json").json
+    assert {name: one["mean"]["rr"] for name, one in result["systems"].items()} == {"bm25": 1.0, "age": 0.5}
 
 
 def test_missing_grades_are_counted_left_out_and_bounded(run, fails, folder):
@@ -120,7 +124,7 @@ def test_missing_grades_are_counted_left_out_and_bounded(run, fails, folder):
     assert "clicks - bm25  -1.0000  -2.5000  +0.5000  could flip\n" in shown
     skipped = run("evaluate", "holes.csv", "bm25", "-m", "rr", "--unjudged", "skip").out
     assert "rr       0.7500        2" in skipped  # w before u once v is gone
-    assert "unjudged, and left out: 33.3 % of the first 10 documents of bm25" in skipped
+    assert "unjudged, and left out: 33.3% of the first 10 documents of bm25" in skipped
     assert "-m dcg@10" in fails("evaluate", "holes.csv", "bm25", "-m", "ap", "--bounds", code=2)
     words = ("evaluate", "holes.csv", "bm25", "-m", "dcg@1", "--bounds", "--unjudged", "skip")
     assert "--unjudged skip leaves them out" in fails(*words, code=2)

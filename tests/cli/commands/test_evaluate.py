@@ -196,7 +196,7 @@ def test_the_segments_of_a_report_are_those_of_its_command(run, folder):
     for row in tables["ap in each segment"][1]:
         assert row[2][1] == found["systems"]["f0"]["segments"][row[0][0]]["mean"]["ap"]
         assert row[4][1] == found["systems"]["f1"]["segments"][row[0][0]]["mean"]["ap"]
-    heads, rows = tables["ap: difference to f0 in each segment"]
+    heads, rows = tables["ap: difference from f0 in each segment"]
     records = [record for record in found["comparisons"]["ap"] if record["segment"] is not None]
     for row, record in zip(rows, records, strict=True):
         cells = dict(zip(heads, row, strict=True))
@@ -267,7 +267,7 @@ def test_unjudged_documents_are_counted(run, folder):
     assert missing
     found = run("evaluate", "some.qrels", "bm25.run", "--json").json["systems"]["bm25"]["unjudged"]
     assert found == {"k": 10, "documents": missing, "out_of": len(first)}
-    share = f"{100 * missing / len(first):.1f} % of the first 10 documents of bm25"
+    share = f"{100 * missing / len(first):.1f}% of the first 10 documents of bm25"
     assert f"unjudged, and counted as not relevant: {share}" in run("evaluate", "some.qrels", "bm25.run").out
     assert "unjudged" not in run("evaluate", "judged.qrels", "bm25.run").out
 
@@ -279,6 +279,13 @@ def test_options_for_runs_need_one(fails):
     assert "--baseline is for comparing" in fails(
         "report", "test.txt", "model.safetensors", "--baseline", "model", code=2
     )
+
+
+def test_a_segment_or_time_that_is_missing_is_named(fails, folder):
+    (folder / "shop.csv").write_text("qid,grade,bm25,language\na,1,2,en\na,0,1,en\nb,1,2,\nb,0,1,\n")
+    said = "shop.csv:4: column 'language' has no value; every row needs one"
+    assert said in fails("evaluate", "shop.csv", "bm25", "--by", "language", code=1)
+    assert said in fails("split", "shop.csv", "--time", "language", code=1)
 
 
 def test_the_columns_of_a_table_are_named_once(run, folder):

@@ -8,10 +8,12 @@ from dataclasses import fields
 import pytest
 
 from marginrank import parse_measure
+from marginrank.cli.options.method_options import PRESET_HELP
 from marginrank.cli.options.shared_options import POLICY_HELP
 from marginrank.evaluation.policies import POLICIES
 from marginrank.measures import all_measures
 from marginrank.methods import all_presets, parse_preset
+from marginrank.methods.presets import GROUPS
 
 PRESETS = all_presets()
 
@@ -41,8 +43,22 @@ def test_all_measures_are_listed(run):
 def test_all_presets_are_listed(run):
     record = run("presets", "--json").json["presets"]
     assert [one["name"] for one in record] == list(PRESETS)
-    lines = run("presets").out.splitlines()
-    assert [line.split()[0].removesuffix("@k") for line in lines[1:]] == list(PRESETS)
+
+
+def test_presets_are_listed_by_group(run):
+    sections = re.split(r"^(\w+): .*\n\n", run("presets").out, flags=re.MULTILINE)[1:]
+    listed = {
+        title.lower(): [line.split()[0].removesuffix("@k") for line in rows.strip().splitlines()[1:]]
+        for title, rows in zip(sections[::2], sections[1::2], strict=True)
+    }
+    assert list(listed) == list(GROUPS)
+    assert [name for names in listed.values() for name in names] == list(PRESETS)
+    assert all(PRESETS[name].group == group for group, names in listed.items() for name in names)
+
+
+def test_help_names_the_recommended_presets():
+    names = re.search(r"Recommended: (.*);", PRESET_HELP)[1].replace(" or ", ", ").split(", ")
+    assert names == [name for name, preset in PRESETS.items() if preset.group == "recommended"]
 
 
 @pytest.mark.parametrize("name", sorted(all_measures()))

@@ -50,7 +50,7 @@ def test_the_commands_of_a_page_give_its_numbers_again(run, systems):
 
     found = run(*compared, "--json").json["comparisons"]
     for measure, records in found.items():
-        heads, rows = tables[f"{measure}: difference to first one over 20 queries"]
+        heads, rows = tables[f"{measure}: difference from first one over 20 queries"]
         for row, record in zip(rows, records, strict=True):
             cells = dict(zip(heads, row, strict=True))
             assert cells["system"][0] == record["system"]
@@ -205,7 +205,7 @@ def test_raters_have_a_section_whose_command_gives_its_numbers_again(run):
     assert line == "marginrank judge agreement three.csv"
     found = run(*words_of(line), "--json").json
     tables = tables_of(page)
-    _, rows = tables["Agreement: 1 if raters agree on everything, 0 as by chance"]
+    _, rows = tables["Agreement: 1 if raters agree on everything, 0 at chance level"]
     assert [row[1][1] for row in rows] == [found["alpha"]["value"], *(one["value"] for one in found["kappa"])]
     heads, rows = tables["Raters; bias is the mean difference from the others on the same documents"]
     assert [row[0][0] for row in rows] == ["<b>eve</b>", "ann", "bob"]
@@ -232,7 +232,7 @@ def test_what_was_written_is_said(run):
     [
         (["test.txt", "model.safetensors", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
         (["test.txt", "model.safetensors", "--policy", "lettor"], "unknown policy", 2),
-        (["test.txt", "model.safetensors", "--baseline", "bm25"], "known: model", 2),
+        (["test.txt", "model.safetensors", "--baseline", "bm25"], "bm25: no such file, and no column 'bm25'", 1),
         (["test.txt", "model.safetensors", "--k", "0"], "--k", 2),
         (["test.txt", "model.safetensors", "-o", "train.txt"], "train.txt: already exists", 1),
         (["test.txt", "model.safetensors", "-o", "nowhere/report.html"], "no such folder", 1),
@@ -243,6 +243,13 @@ def test_what_was_written_is_said(run):
 )
 def test_reports_refuse_what_makes_no_sense(fails, words, said, code):
     assert said in fails("report", *words, code=code)
+
+
+def test_the_baseline_of_a_report_may_be_a_column_that_is_no_system(run):
+    facts = run("report", "test.txt", "model.safetensors", "--baseline", "1", "--json").json
+    both = run("report", "test.txt", "1", "model.safetensors", "--baseline", "1", "--json", "-o", "both.html").json
+    assert facts["settings"]["baseline"] == "1"
+    assert facts["comparisons"] == both["comparisons"]
 
 
 def test_a_model_that_was_saved_scores_as_in_the_page(run):

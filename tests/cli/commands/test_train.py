@@ -47,7 +47,8 @@ def test_the_scorer_is_chosen_as_tune_does(run, fails):
     chosen = tune(Ranker(scorer="auto"), read_queries("train.txt"), valid=read_queries("valid.txt"), Cs=[0.1, 1.0])
     assert done.code == 0
     assert done.json["selection"] == chosen.to_dict()
-    assert [one["scorer"] for one in done.json["selection"]["candidates"]] == ["linear"] * 2 + ["additive"] * 2
+    steps = "additive(bins=32, shape=steps)"
+    assert [one["scorer"] for one in done.json["selection"]["candidates"]] == ["linear"] * 2 + [steps] * 2
     assert load("new.safetensors").form_.kind == chosen.ranker.form_.kind
     assert "ndcg@10 by scorer: " in run("inspect", "new.safetensors").out
     assert "give --Cs 1 instead of -C 1" in fails(*words, "--force", "-C", "1", code=2)
@@ -192,7 +193,7 @@ def test_missing_values_are_read_as_told(run, fails):
         (["--preset", "svmmpa"], "did you mean 'svmmap'?"),
         (["--measure", "ndgc"], "did you mean 'ndcg'?"),
         (["--preset", "svmmap", "--measure", "ap"], "give --preset or --measure"),
-        (["--feature-map", "po"], "--feature-map goes with --measure"),
+        (["--feature-map", "po"], "--feature-map requires --measure"),
         (["--criterion", "mapp"], "unknown measure 'mapp'"),
         (["--policy", "letor5"], "unknown policy 'letor5'"),
         (["--valid", "valid.txt", "--folds", "3"], "--valid or --folds"),
@@ -206,18 +207,18 @@ def test_missing_values_are_read_as_told(run, fails):
         (["-C", "nan"], "C is nan; it must be a positive number"),
         (["-C", "1e200"], "it must lie between 1e-100 and 1e+100"),
         (["--Cs", "1,1e400"], "--Cs is inf; it must be a positive number"),
-        (["--Cs", "1,x"], "commas between them"),
+        (["--Cs", "1,x"], "separated by commas"),
         (["--Cs", "1,-1"], "--Cs is -1.0; it must be a positive number"),
         (["--patience", "3"], "--patience is for one fit"),
         (["-C", "1", "--patience", "3"], "--patience is for one fit"),
         (["--valid", "valid.txt", "--patience", "3"], "--patience is for one fit"),
-        (["--bins", "8"], "--bins goes with --scorer additive"),
-        (["--spacing", "even"], "--spacing goes with --scorer additive"),
-        (["--shape", "lines"], "--shape goes with --scorer additive"),
-        (["--monotone", "increasing"], "--monotone goes with --scorer additive"),
-        (["--bound", "hinge", "--start", "ranksvm"], "--start goes with --bound tight"),
-        (["--bound", "hinge", "--start-C", "1"], "--start-C goes with --bound tight"),
-        (["--bound", "auto", "--anneal", "0"], "--anneal goes with --bound tight"),
+        (["--bins", "8"], "--bins requires --scorer additive"),
+        (["--spacing", "even"], "--spacing requires --scorer additive"),
+        (["--shape", "lines"], "--shape requires --scorer additive"),
+        (["--monotone", "increasing"], "--monotone requires --scorer additive"),
+        (["--bound", "hinge", "--start", "ranksvm"], "--start requires --bound tight"),
+        (["--bound", "hinge", "--start-C", "1"], "--start-C requires --bound tight"),
+        (["--bound", "auto", "--anneal", "0"], "--anneal requires --bound tight"),
         (["--nonnegative", "--nonnegative-feature", "1"], "leave out --nonnegative-feature"),
         (["--scorer", "additive", "--nonnegative-feature", "1"], "--nonnegative-feature is for linear weights"),
         (["--groups", "ignore"], "--groups ignore is for sums over ranks and rr with the dorm map"),
@@ -240,7 +241,7 @@ def test_missing_values_are_read_as_told(run, fails):
         (["--valid", "valid.txt", "--random-state", "3"], "--random-state: nothing is random here; leave it out"),
         (["--solver", "bundle(tol=0.1)", "--tol", "0.2"], "--tol is given twice; leave it out, or in --solver"),
         (["--scorer", "additive(bins=8)", "--bins", "9"], "--bins is given twice; leave it out, or in --scorer"),
-        (["--scorer", "linear(missing=mean)", "--bins", "9"], "--bins goes with --scorer additive"),
+        (["--scorer", "linear(missing=mean)", "--bins", "9"], "--bins requires --scorer additive"),
         (["--scorer", "boosted", "-C", "1"], "-C: --scorer boosted has no C; leave it out"),
         (["--scorer", "neural", "--Cs", "1,2"], "--Cs: --scorer neural has no C; leave it out"),
         (["--scorer", "boosted", "--tol", "0.1"], "--tol is for scorers that a solver trains, and boosted is not"),
@@ -374,7 +375,7 @@ def test_tune_refuses_a_wrong_grid(fails, grid, said):
 def test_one_query_cannot_choose(fails, folder):
     lines = (folder / "train.txt").read_text().splitlines(keepends=True)[:8]
     (folder / "one.txt").write_text("".join(lines))
-    assert "one query cannot be cut into folds" in fails("train", "one.txt", "-o", "new.safetensors", code=1)
+    assert "one query cannot be split into folds" in fails("train", "one.txt", "-o", "new.safetensors", code=1)
 
 
 def test_a_picture_of_no_known_kind_is_refused_at_once(fails, folder):

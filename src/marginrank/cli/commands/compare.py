@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,7 +15,14 @@ from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import BoundsOption, By, IntervalsOption, Judged, Systems
 from marginrank.cli.output import Output
 from marginrank.cli.summary import unjudged_line
-from marginrank.cli.system_files import EvaluatedSystems, check_systems, columns_among, evaluate_systems, system_names
+from marginrank.cli.system_files import (
+    EvaluatedSystems,
+    check_systems,
+    columns_among,
+    evaluate_systems,
+    system_names,
+    with_baseline,
+)
 from marginrank.cli.system_means import Intervals, Parts, add_intervals, intervals_of, means_text, parts_of
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
 
@@ -51,15 +57,10 @@ def command(
 ) -> None:
     """Compare systems with a baseline on judged queries: differences, intervals, and tests of significance.
 
-    A system is a model, a file of scores, a TREC run or a column of JUDGED, such as bm25. Columns without names have
-    numbers.
+    A system is a model, a file of scores, a TREC run or a column of JUDGED, such as bm25. Unnamed columns are numbered.
     """
     judging = replace(judging, measures=judging.measures or [DEFAULT_MEASURE])
-    names = system_names(systems, columns_among(systems))
-    if baseline is not None and baseline not in names:
-        systems = [Path(baseline), *systems]
-        names = system_names(systems, columns_among(systems))
-        baseline = names[0]
+    systems, names, baseline = with_baseline(systems, baseline, lambda paths: system_names(paths, columns_among(paths)))
     if len(names) < 2:
         raise UsageError("a comparison needs two systems; give another one, or --baseline")
     judging.check(names, baseline)
@@ -67,19 +68,19 @@ def command(
         judging.check_bounds()
     check_systems("compare", judged, systems)
     paths = dict(zip(names, systems, strict=True))
-    found = evaluate_systems(judged, paths, judging, reading, by, baseline=baseline, bounds=bounds)
-    compared = _compare(found.results, judging.spellings, baseline or found.baseline)
-    parts = parts_of(found.results)
+    evaluated = evaluate_systems(judged, paths, judging, reading, by, baseline=baseline, bounds=bounds)
+    compared = _compare(evaluated.results, judging.spellings, baseline or evaluated.baseline)
+    parts = parts_of(evaluated.results)
     within = intervals_of(parts, judging.spellings) if intervals else []
-    sections = [means_text(parts, judging.spellings, within) + unjudged_line(found.unjudged, judging.unjudged_rule)]
+    sections = [means_text(parts, judging.spellings, within) + unjudged_line(evaluated.unjudged, judging.unjudged_rule)]
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
-    sections += [f"for all grades of unjudged documents\n{one}" for one in found.bounds.values()]
-    record = _record(found, compared, parts, within)
+    sections += [f"for all grades of unjudged documents\n{one}" for one in evaluated.bounds.values()]
+    record = _record(evaluated, compared, parts, within)
     if bounds:
-        record["bounds"] = [one.to_dict() for one in found.bounds.values()]
+        record["bounds"] = [one.to_dict() for one in evaluated.bounds.values()]
     if machine_grades is not None:
-        reference = baseline or found.baseline
-        record["powered"], text = powered_results(found.results, machine_grades, paths, judging, reading, reference)
+        reference = baseline or evaluated.baseline
+        record["powered"], text = powered_results(evaluated.results, machine_grades, paths, judging, reading, reference)
         sections.append(text)
     output.result(record, "\n\n".join(sections))
 
@@ -87,8 +88,8 @@ def command(
 def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
     from marginrank.evaluation.comparison import summarize  # noqa: PLC0415
 
-    found = summarize(results, questions=[(measure, baseline) for measure in measures])
-    return {measure: comparison for (measure, _), comparison in found.comparisons.items()}
+    summary = summarize(results, questions=[(measure, baseline) for measure in measures])
+    return {measure: comparison for (measure, _), comparison in summary.comparisons.items()}
 
 
 def _record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -32,22 +33,21 @@ def command(
 
     known = all_presets()
     if name is None:
-        rows = [["preset", "kind", "measure", "what it is"]]
-        rows += [[_spelling(preset), preset.kind, _measure(preset), preset.summary] for preset in known.values()]
-        output.result({"presets": [_record(preset) for preset in known.values()]}, table(rows, width=screen_width()))
+        output.result({"presets": [_record(preset) for preset in known.values()]}, _listed(known.values()))
         return
     method = parse_preset(name)
     preset = known[name.strip().lower().partition("@")[0]]
     k = "none" if preset.cut is None else f"@{preset.cut} unless given"
-    own = [("bound", str(method.bound)), ("cutoff", k)] if preset.kind == "loss" else [("rounds", k)]
+    options = [("bound", str(method.bound)), ("cutoff", k)] if preset.kind == "loss" else [("rounds", k)]
     text = facts(
         [
             ("preset", _spelling(preset)),
+            ("group", preset.group),
             ("what it is", preset.summary),
             *([("advice", wrap(advice(preset.name), terminal_width() - 12))] if advice(preset.name) else []),
             ("from", preset.paper),
             ("measure", method.criterion),
-            *own,
+            *options,
             (preset.kind, wrap(str(method.trained), terminal_width() - 12)),
         ]
     )
@@ -55,6 +55,20 @@ def command(
     record = {**_record(preset), "measure": method.criterion, preset.kind: str(method.trained)}
     use = f"For example: marginrank train DATA --preset {name} -o model.safetensors"
     output.result({**record, "description": readable(kind, _UNWRAPPED)}, f"{text}\n\n{readable(kind)}\n\n{use}")
+
+
+def _listed(presets: Iterable[Preset]) -> str:
+    """Return a table of each group, with its title; all have columns of the same width."""
+    from marginrank.methods.presets import GROUPS  # noqa: PLC0415
+
+    rows = {preset: (_spelling(preset), _measure(preset), preset.summary) for preset in presets}
+    name, measure = (max(len(row[column]) for row in rows.values()) for column in (0, 1))
+    head = ["preset".ljust(name), "measure".ljust(measure), "what it is"]
+    return "\n\n".join(
+        f"{group.capitalize()}: {title}\n\n"
+        + table([head, *(row for preset, row in rows.items() if preset.group == group)], width=screen_width())
+        for group, title in GROUPS.items()
+    )
 
 
 def _spelling(preset: Preset) -> str:
@@ -72,6 +86,7 @@ def _record(preset: Preset) -> dict[str, Any]:
 
     return {
         "name": preset.name,
+        "group": preset.group,
         "kind": preset.kind,
         "spelling": _spelling(preset),
         "summary": preset.summary,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +16,14 @@ from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOption
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import By, Judged, Systems, out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
-from marginrank.cli.system_files import check_systems, columns_among, read_all, read_segments, system_names
+from marginrank.cli.system_files import (
+    check_systems,
+    columns_among,
+    read_all,
+    read_segments,
+    system_names,
+    with_baseline,
+)
 from marginrank.runtime.text import count, printable
 
 EXAMPLES: Final = (
@@ -35,7 +43,11 @@ def command(
     ] = 10,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The baseline system: its file without suffix.", show_default=BASELINE),
+        typer.Option(
+            metavar="SYSTEM",
+            help="The system to compare with: one of SYSTEM by its name, another file, or a column of JUDGED.",
+            show_default=BASELINE,
+        ),
     ] = None,
     query_text: Annotated[
         Path | None,
@@ -60,8 +72,8 @@ def command(
     is significant. Then come measures with confidence intervals, paired differences, NDCG by cutoff, the queries won
     and lost with their documents, the models, a profile of the data, and the command that recomputes each number.
     """
+    systems, names, baseline = with_baseline(systems, baseline, partial(_names, judged))
     shown = shown_paths([judged, *systems])
-    names = system_names([Path(path) for path in shown[1:]], columns_among(systems))
     judging.check(names, baseline)
     if baseline is not None and len(names) == 1:
         raise UsageError("--baseline is for comparing systems, and there is one; leave it out")
@@ -104,6 +116,11 @@ def command(
     )
 
 
+def _names(judged: Path, systems: Sequence[Path]) -> list[str]:
+    """Return the names of systems, by their paths as the page shows them."""
+    return system_names([Path(path) for path in shown_paths([judged, *systems])[1:]], columns_among(systems))
+
+
 def _check_files(judged: Path, systems: Sequence[Path], query_text: Path | None, out: Path, force: bool) -> None:
     inputs = [judged, *systems, *([] if query_text is None else [query_text])]
     check_inputs([] if query_text is None else [query_text])
@@ -120,11 +137,11 @@ def shown_paths(paths: Sequence[Path]) -> list[str]:
     >>> shown_paths([here / "test.txt", Path("models/a.run"), Path("/data/x/a.run"), Path("/data/y/b.run")])
     ['test.txt', 'models/a.run', 'x/a.run', 'y/b.run']
     """
-    here = Path.cwd()
-    outside = [path for path in paths if path.is_absolute() and not path.is_relative_to(here)]
-    shared = Path(os.path.commonpath([path.parent for path in outside])) if outside else here
+    folder = Path.cwd()
+    outside = [path for path in paths if path.is_absolute() and not path.is_relative_to(folder)]
+    shared = Path(os.path.commonpath([path.parent for path in outside])) if outside else folder
     return [
-        str(path.relative_to(shared if path in outside else here) if path.is_absolute() else path) for path in paths
+        str(path.relative_to(shared if path in outside else folder) if path.is_absolute() else path) for path in paths
     ]
 
 

@@ -56,8 +56,8 @@ def command(
 ) -> None:
     """Split data into files such as train.csv and test.csv; the documents of a query stay together.
 
-    Queries are drawn at random, unless --hash or --time is given. With --time, a query is as late as its latest row,
-    queries of the same time stay together, and the column is no feature.
+    Queries are drawn at random, unless --hash or --time is given. With --time, the time of a query is that of its
+    latest row, queries with the same time stay together, and the column is not a feature.
     """
     shares = parse_shares(share)
     if hashed and time is not None:
@@ -129,8 +129,7 @@ def _read(
         raise UsageError(f"--time {time}: {data[0].name} is {kind.title}, which has no column of times; leave it out")
     if reading.document_group is not None:
         raise UsageError("document groups are not written to the parts; leave out --document-group")
-    # Like groups, times are numbers or text.
-    queries = replace(reading, document_group=time).read_queries(data, "nan", judged=False)
+    queries = reading.read_labeled(data, time, "nan", judged=False)
     assert queries.document_groups is not None
     try:
         quantiles = time_quantiles(queries, queries.document_groups)

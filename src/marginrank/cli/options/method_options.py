@@ -33,6 +33,11 @@ _OF_LOSSES: Final = ("bound", *_OF_SOLVERS)
 #: The scorer that is chosen on held-out queries.
 _CHOSEN: Final = "auto"
 
+#: The help of ``--preset``; a test compares the names with those that are recommended.
+PRESET_HELP: Final = (
+    "The method to train. Recommended: svmndcg, svmmap, listnet or ranksvm; `marginrank presets` lists all."
+)
+
 
 @dataclass(frozen=True)
 class MethodOptions:
@@ -44,7 +49,7 @@ class MethodOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The method to train; `marginrank presets` lists them.",
+            help=PRESET_HELP,
             show_default="svmmap",
             autocompletion=preset_names,
         ),
@@ -84,12 +89,12 @@ class MethodOptions:
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
-            help="Method that trains the initial weights of the tight bound, which it stays close to.",
+            help="Method that trains the initial weights for the tight bound; training stays close to them.",
             show_default="by preset, else ranksvm",
         ),
     ] = None
     start_C: Annotated[  # noqa: N815
-        float | None, typer.Option("--start-C", help="C of the method that --start names.", show_default="100")
+        float | None, typer.Option("--start-C", help="C of the --start method.", show_default="100")
     ] = None
     anneal: Annotated[
         int | None,
@@ -184,15 +189,15 @@ class MethodOptions:
         if self.preset is not None and self.measure is not None:
             raise UsageError("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
-            raise UsageError("--feature-map goes with --measure; a preset has its own")
+            raise UsageError("--feature-map requires --measure; a preset has its own")
         if self._method().baseline is not None:
-            own = f"is for methods with a loss, and {self.preset} is a baseline; leave it out"
-            self._refuse((*_OF_LOSSES, "scorer", *_OF_ADDITIVE, *_OF_LINEAR), own)
+            reason = f"is for methods with a loss, and {self.preset} is a baseline; leave it out"
+            self._refuse((*_OF_LOSSES, "scorer", *_OF_ADDITIVE, *_OF_LINEAR), reason)
         self._check_scorer()
         if self.nonnegative and self.nonnegative_feature:
             raise UsageError("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
-            self._refuse(_OF_TIGHT, "goes with --bound tight")
+            self._refuse(_OF_TIGHT, "requires --bound tight")
         self._refuse_twice("scorer", (*_OF_ADDITIVE, "nonnegative"))
         self._refuse_twice("solver", ("tol", "max_iter"))
         if self.groups == "ignore" and not _uses_groups(self._method().loss):
@@ -205,7 +210,7 @@ class MethodOptions:
             self._refuse((*_OF_ADDITIVE, *_OF_LINEAR), "is for one scorer; name it instead of --scorer auto")
         scorer = self._spelled_scorer()
         if scorer.name != "additive":
-            self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
+            self._refuse(_OF_ADDITIVE, "requires --scorer additive")
         if scorer.name != "linear":
             self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
         if _is_staged(scorer):
@@ -259,10 +264,10 @@ class MethodOptions:
 
     @property
     def missing_advice(self) -> Message:
-        """What to do about missing values if the method does not take them."""
-        linear = ", or use ", Parameter("scorer", "linear(missing=mean)")
-        other: Message = "" if self._method().baseline is not None else linear
-        return "fill it with ", Parameter("missing", "zero", "min"), other
+        """Advice on missing values if the method does not take them."""
+        linear = "use ", Parameter("scorer", "linear(missing=mean)"), ", or "
+        first: Message = "" if self._method().baseline is not None else linear
+        return first, "fill it with ", Parameter("missing", "zero", "min")
 
     @property
     def takes_sparse(self) -> bool:
@@ -287,7 +292,7 @@ class MethodOptions:
 
     @property
     def name(self) -> str:
-        """What the method is called in errors about C."""
+        """The name of the method in errors about C."""
         if self._method().baseline is None and not self.has_C:
             return f"--scorer {self._scorer().name}"
         return f"--measure {self.measure}" if self.measure is not None else f"--preset {self.preset or 'svmmap'}"
@@ -308,7 +313,7 @@ class MethodOptions:
             return presets.ResolvedMethod(presets.loss_for(self.measure, self.feature_map))
 
     def _trained(self) -> dict[str, Any]:
-        """What to train: a name, or the loss that options make of it."""
+        """Return the method to train: a name, or the loss that the options make of it."""
         loss = self._method().loss
         if loss is None or (self.measure is None and self.groups == "auto"):
             return {"method": self.preset}

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How to read files."""
+    """Options of reading files."""
 
-    panel: ClassVar = "Reading"
+    panel: ClassVar = "Input"
 
     missing: Annotated[
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
             help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
-            show_default="error; nan for drift and fuse, and for models that take missing values",
+            show_default="error; nan if the command or the model takes missing values",
         ),
     ] = None
     dtype: Annotated[
@@ -39,10 +39,10 @@ class ReadingOptions:
     ] = None
     first_index: Annotated[
         int | None,
-        typer.Option(min=0, max=1, metavar="0|1", help="Number of the first feature in text files.", show_default="1"),
+        typer.Option(min=0, max=1, metavar="0|1", help="Index of the first feature in text files.", show_default="1"),
     ] = None
     n_features: Annotated[
-        int | None, typer.Option(min=1, help="Number of features in text files, if the last may be absent.")
+        int | None, typer.Option(min=1, help="Number of features in text files, if the last ones may be absent.")
     ] = None
     regroup: Annotated[
         bool, typer.Option("--regroup", help="Accept text files in which the rows of a query are not contiguous.")
@@ -109,6 +109,24 @@ class ReadingOptions:
         if isinstance(content, Queries):
             return content
         raise DataError("no features in this file; give documents with features", path=paths[0])
+
+    def read_labeled(
+        self,
+        paths: Sequence[Path],
+        column: str,
+        missing: str | None = None,
+        features: Sequence[str] | None = None,
+        *,
+        judged: bool = True,
+    ) -> Queries:
+        """Read documents with a column of labels, such as times, as `Queries.document_groups`."""
+        try:
+            return replace(self, document_group=column).read_queries(paths, missing, features, judged=judged)
+        except DataError as error:
+            if "no document group" not in error.problem:
+                raise
+            message = f"column {column!r} has no value; every row needs one"
+            raise DataError(message, path=error.path, line=error.line) from None
 
     def read_for(self, model: Model, paths: Sequence[Path], *, judged: bool = False) -> Queries:
         """Read documents for a model: its own features, and missing values if it takes them."""

@@ -58,7 +58,7 @@ def command(
         float | None,
         typer.Option(
             "-C",
-            help="Train with this C instead of choosing one; --valid then decides when to stop.",
+            help="Train with this C instead of choosing one; --valid is then used for early stopping.",
             rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
@@ -81,7 +81,7 @@ def command(
     details: Details = False,
     force: Force = False,
 ) -> None:
-    """Train a ranker from clicks, each counted 1/p, and write the model.
+    """Train a ranker from clicks, weighted by inverse propensity, and write the model.
 
     Each clicked document is an example against the others shown for its query. Without -C, ten values of C are tried,
     and the best is chosen by DCG, estimated from clicks, on the validation log or by 5-fold cross-validation. NDCG, AP
@@ -99,8 +99,8 @@ def command(
         _check_mix(C, tuning, checkpointing)
 
     def read(paths: Sequence[Path]) -> Queries:
-        found = table.read(paths[0], clicks, "nan" if method.takes_nan else None)
-        return found.to_queries(correction.of(found), negative=negative)
+        log = table.read(paths[0], clicks, "nan" if method.takes_nan else None)
+        return log.to_queries(correction.of(log), negative=negative)
 
     if with_judged is not None:
         method.check()
@@ -129,7 +129,7 @@ def _check_mix(C: float | None, tuning: TuneOptions, checkpointing: CheckpointOp
     for option, is_given in given.items():
         if is_given:
             raise UsageError(
-                f"{option} does not go with --with-judged, which chooses by cross-validation; leave it out"
+                f"{option} cannot be combined with --with-judged, which chooses by cross-validation; leave it out"
             )
 
 
@@ -144,12 +144,12 @@ def _train_with_judgements(
     force: bool,
 ) -> None:
     from marginrank.clicks import tune_with_judgements  # noqa: PLC0415
+    from marginrank.ranker.grid_search import DEFAULT_CS  # noqa: PLC0415
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
-    from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
 
     judged = ReadingOptions(features=list(clicks.feature_names or ())).read_queries([path])
     ranker: Ranker = Ranker(**method.parameters())
-    found = tune_with_judgements(
+    selection = tune_with_judgements(
         ranker,
         clicks,
         judged,
@@ -158,10 +158,17 @@ def _train_with_judgements(
         criterion=tuning.criterion,
         random_state=ranker.random_state,
     )
-    found.ranker.save(out, overwrite=force)
-    means = [{"share": share, "C": C, "mean": mean} for (share, C), mean in found.means.items()]
-    record = {"share": found.share, "C": found.C, "criterion": found.criterion, "means": means, "output": out}
+    selection.ranker.save(out, overwrite=force)
+    means = [{"share": share, "C": C, "mean": mean} for (share, C), mean in selection.means.items()]
+    record = {
+        "share": selection.share,
+        "C": selection.C,
+        "criterion": selection.criterion,
+        "means": means,
+        "output": out,
+    }
     output.summary(
-        {**record, "model": found.ranker.model_.describe()},
-        f"{found}\n\nchose share {found.share:g} of judgements and C = {found.C:g}; wrote {printable(str(out))}",
+        {**record, "model": selection.ranker.model_.describe()},
+        f"{selection}\n\n"
+        f"chose share {selection.share:g} of judgements and C = {selection.C:g}; wrote {printable(str(out))}",
     )
