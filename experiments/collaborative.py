@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
 from experiments.jester import levels, split
 from marginrank.losses import StructuredLoss, ThresholdHinge
@@ -18,9 +16,6 @@ from marginrank.typing import FloatArray, IntArray
 
 #: Scores of pairs of users and items, all of which were trained on.
 Scorer: TypeAlias = Callable[[Ratings], FloatArray]
-#: Kinds of models of the package implicit; none where it is not installed.
-IMPLICIT: Final = ("ALS", "BPR") if importlib.util.find_spec("implicit") is not None else ()
-
 #: Le and Smola (2008) have c_i = (i + 1)^−0.25 for collaborative filtering.
 DORM_LOSS: Final = StructuredLoss("ndcg@10", "dorm(shape=power,d=0.25)")
 MMMF: Final = "MMMF"
@@ -31,7 +26,7 @@ FACTORIZATIONS: Final[Mapping[str, tuple[Mapping[str, Any], Sequence[float]]]] =
         {"loss": ThresholdHinge(), "item_bias": False, "popularity": False, "history": 0},
         (6.0, 12.0, 24.0, 48.0, 96.0),
     ),
-    DORM_FACTORS: ({"loss": DORM_LOSS}, (100.0, 300.0, 1000.0, 3000.0, 10000.0)),
+    DORM_FACTORS: ({"loss": DORM_LOSS}, (100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0)),
 }
 
 
@@ -97,18 +92,6 @@ def biased_als(train: Ratings, rank: int, regularization: float, damping: float 
         U = _ridges(V, item, left, rows, train.offsets, regularization)
         V = _ridges(U, user, left, train.by_item, train.item_offsets, regularization)
     return _product(train, U, V, items)
-
-
-def implicit(kind: str, train: Ratings, **parameters: Any) -> Scorer:
-    """Train a model of the package implicit, ``ALS`` or ``BPR``; ratings are its confidence."""
-    from implicit.als import AlternatingLeastSquares  # noqa: PLC0415
-    from implicit.bpr import BayesianPersonalizedRanking  # noqa: PLC0415
-
-    made: Any = AlternatingLeastSquares if kind == "ALS" else BayesianPersonalizedRanking
-    model = made(**parameters, random_state=0, num_threads=1)
-    shape = len(train.users), len(train.items)
-    model.fit(sp.csr_matrix((train.values, train.item, train.offsets), shape=shape), show_progress=False)
-    return _product(train, np.asarray(model.user_factors), np.asarray(model.item_factors), np.zeros(shape[1]))
 
 
 def _product(train: Ratings, U: FloatArray, V: FloatArray, biases: FloatArray) -> Scorer:

@@ -15,12 +15,10 @@ from experiments.collaborative import (
     DORM_FACTORS,
     DORM_LOSS,
     FACTORIZATIONS,
-    IMPLICIT,
     MMMF,
     Scorer,
     biased_als,
     factorized,
-    implicit,
     item_mean,
     rated,
     rated_by_others,
@@ -53,12 +51,11 @@ WEAK: Final = "factorization, weak"
 STRONG: Final = "factorization, strong"
 DORM_USERS: Final = "factorization, strong, users by DORM"
 ALS: Final = "biases + ALS"
-OTHERS: Final = (ALS, *(f"implicit {kind}" for kind in IMPLICIT))
-METHODS: Final = (MEAN, *OTHERS, *RANKERS, WEAK, STRONG, DORM_USERS, *FACTORISATIONS)
+METHODS: Final = (MEAN, ALS, *RANKERS, WEAK, STRONG, DORM_USERS, *FACTORIZATIONS)
 #: Random splits, fewer where each takes seconds; the paper has 100 for Table 3, and 10 for Table 4, which has GPR.
 TRIALS: Final = {
     **dict.fromkeys(METHODS, 100),
-    **dict.fromkeys((*OTHERS, WEAK, DORM_USERS, *FACTORISATIONS), 10),
+    **dict.fromkeys((ALS, WEAK, DORM_USERS, *FACTORIZATIONS), 10),
     "GPR": 5,
 }
 _REGULARIZATIONS: Final = (4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
@@ -137,9 +134,7 @@ def _candidates(method: str) -> dict[str, Callable[[Ratings], Scorer]]:
         return {"default": lambda train: Recommender(n_jobs=1).fit(train).predict}
     if method == ALS:
         return {f"{one:g}": partial(biased_als, rank=16, regularization=one) for one in _REGULARIZATIONS}
-    if method in FACTORISATIONS:
-        return {f"C = 1/{one:g}": factorised(method, one) for one in FACTORISATIONS[method][1]}
-    return {"default": lambda train: implicit(method.split()[1], train, factors=16)}
+    return {f"C = 1/{one:g}": factorized(method, one) for one in FACTORIZATIONS[method][1]}
 
 
 def _scored(table: FloatArray, chosen: list[IntArray], train: Ratings, scorer: Scorer, name: str) -> FloatArray:
@@ -213,7 +208,7 @@ def _plan(size: Size) -> list[Task]:
     users, counts = (100, COUNTS) if size == "full" else (5, (10,))
     calls = {
         **dict.fromkeys(RANKERS, _by_ranker),
-        **dict.fromkeys((*OTHERS, WEAK, *FACTORISATIONS), _by_others),
+        **dict.fromkeys((ALS, WEAK, *FACTORIZATIONS), _by_others),
         **dict.fromkeys((STRONG, DORM_USERS), _by_folding),
         MEAN: _by_mean,
     }
@@ -279,11 +274,10 @@ def _report(results: Mapping[str, Any]) -> Report:
         notes=[
             "EachMovie was withdrawn; MovieLens-100K and Jester are used instead, Jester with six grades of equal "
             "width. 100 users to test and 100 to choose C by are drawn among those with at least 70 ratings; of the "
-            "others, up to 2,000 describe items. Each trial deals the ratings of the test users anew; the paper has "
+            "others, up to 2,000 describe items. Each trial deals the ratings of the test users again; the paper has "
             "100 trials for Table 3 and 10 for Table 4, which has GPR. The tables give the trials of each method.",
-            "biases + ALS and implicit train on all ratings of the others and N of each test user, as “factorisation, "
-            "weak” does, with 16 factors. The regularisation of ALS is chosen by NDCG@10 on the users to choose by; "
-            "implicit has its own defaults, and ratings as confidence.",
+            "biases + ALS trains on all ratings of the others and N of each test user, as “factorization, weak” does, "
+            "with 16 factors. Its regularization is chosen by NDCG@10 on the users to choose by.",
             f"PRank, JRank, GPR and DORM have {RANK + 2} features of items from the other users, as in dorm-jester: a "
             "constant, the mean rating, and factors of correlations between items. They are trained on N ratings of "
             "each test user.",

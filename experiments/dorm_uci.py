@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
-from experiments.dorm import PAPER
+from experiments.dorm import PAPER, ratio_at_zero
 from experiments.rankers import ranker
 from experiments.uci import SETS, Definition, deal
-from experiments.verdicts import against, beats, differences
+from experiments.verdicts import Difference, against, at_zero, beats, differences, mark_untestable
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.structured import StructuredLoss
@@ -62,11 +62,11 @@ def _method(
     inner: int,
     Cs: Sequence[float],
     most: int | None,
-) -> dict[str, list[float]]:
+) -> dict[str, list[Any]]:
     """NDCG@10 of every query, each ranked by a model that was trained and chosen without it."""
     queries = deal(data, name, definition, most)
     part = np.arange(len(queries)) % folds
-    values, chosen_Cs = np.empty(len(queries)), []
+    values, chosen_Cs, ratios = np.empty(len(queries)), [], []
     name_or_loss, bound = METHODS[method]
     untrained = ranker(name_or_loss, bound=bound, scaling="standard")
     for number in range(folds):
@@ -74,7 +74,8 @@ def _method(
         test = queries[part == number]
         values[part == number] = evaluate(test, chosen.ranker.predict(test), "ndcg@10", n_jobs=1)["ndcg@10"]
         chosen_Cs.append(float(chosen.best.parameters["C"]))
-    return {"values": values.round(5).tolist(), "C": chosen_Cs}
+        ratios.append(ratio_at_zero(chosen.ranker))
+    return {"values": values.round(5).tolist(), "C": chosen_Cs, "ratio": ratios}
 
 
 def _random(data: Path, *, name: str, definition: Definition, most: int | None) -> float:
@@ -133,41 +134,58 @@ def _table(results: Mapping[str, Any], definition: Definition) -> Table:
     return Table(f"NDCG@10 where {TITLES[definition]}; ± is a standard error over queries", columns, rows)
 
 
+def _differences(results: Mapping[str, Any], definition: str, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """Compare DORM with other methods, given as sets and methods; not testable where one of the two is at w = 0."""
+    values = {name: _values(results, name, definition) for name, _ in pairs}
+    rows = differences(
+        {f"{SETS[name].title}: {OWN} − {other}": (values[name][OWN], values[name][other]) for name, other in pairs}
+    )
+    untrained = [
+        any(at_zero(results[f"{name}/{definition}/{method}"]["ratio"]) for method in (OWN, other))
+        for name, other in pairs
+    ]
+    return mark_untestable(rows, untrained)
+
+
+def _at_zero_note(results: Mapping[str, Any], definition: str) -> str:
+    """Name the methods that stayed at w = 0 in most folds of a set."""
+    named = [
+        f"{method} on {title}"
+        for name, title in _sets(results).items()
+        for method in _methods(definition)
+        if at_zero(results[f"{name}/{definition}/{method}"]["ratio"])
+    ]
+    return f"; at w = 0: {', '.join(named)}" if named else ""
+
+
 def _claim(results: Mapping[str, Any], definition: Definition, svm: str) -> Finding:
     """Test the claim of Table 1 on all four sets, with one of the two readings of its SVM."""
     others = ("ROCArea", svm, "Prec@10")
-    by_set = {title: _values(results, name, definition) for name, title in _sets(results).items()}
-    rows = differences(
-        {
-            f"{title}: {OWN} − {other}": (values[OWN], values[other])
-            for title, values in by_set.items()
-            for other in others
-        }
-    )
+    rows = _differences(results, definition, [(name, other) for name in _sets(results) for other in others])
     return Finding(
         f"DORM has a higher NDCG@10 than {', '.join(others)} on all four sets, where {TITLES[definition]}.",
         f"{PAPER}, Table 1",
         beats(rows),
-        "; ".join(map(str, rows)),
+        "; ".join(map(str, rows)) + _at_zero_note(results, definition),
         "DORM has a higher NDCG@10 than ROCArea, SVM and Prec@10 on all four sets",
     )
 
 
 def _poor(results: Mapping[str, Any]) -> Finding:
     """Test whether methods for other measures are worse in NDCG if they are given the labels that it counts."""
-    numbers, pairs = [], {}
+    numbers, pairs = [], []
     for name, title in _sets(results).items():
         values = _values(results, name, "one")
         top = max((method for method in PRINTED[name] if method != OWN), key=lambda method: values[method].mean())
-        pairs[f"{title}: {OWN} − {top}"] = values[OWN], values[top]
+        pairs.append((name, top))
         numbers.append(f"{top} {100 * values[top].mean():.1f} on {title} (paper {PRINTED[name][top]})")
-    rows = differences(pairs)
+    rows = _differences(results, "one", pairs)
     return Finding(
         "Traditional methods perform poorly in NDCG, while direct optimization of it works very well; "
         "here with the labels that NDCG counts given to all of them (one class is relevant).",
         f"{PAPER}, §6.2",
         beats(rows),
-        f"best traditional method: {', '.join(numbers)}; {'; '.join(map(str, rows))}",
+        f"best traditional method: {', '.join(numbers)}; {'; '.join(map(str, rows))}" + _at_zero_note(results, "one"),
     )
 
 
@@ -182,7 +200,7 @@ def _level(results: Mapping[str, Any]) -> str:
 
 
 def _distance(results: Mapping[str, Any]) -> str:
-    """How far our numbers are from those of the paper, under each reading."""
+    """Return how far our numbers are from those of the paper, under each reading."""
     distances = []
     for definition, svm in READINGS:
         gaps = []

@@ -13,13 +13,11 @@ from experiments.collaborative import (
     DORM_FACTORS,
     DORM_LOSS,
     FACTORIZATIONS,
-    IMPLICIT,
     MMMF,
     Scorer,
     biased_als,
     deal,
     factorized,
-    implicit,
     item_mean,
 )
 from experiments.dorm import PAPER, advantage
@@ -87,8 +85,6 @@ def _fit(method: str, train: Ratings, parameters: Parameters) -> Scorer:
         return item_mean(train, **parameters)
     if method == ALS:
         return biased_als(train, **parameters)
-    if method.startswith("implicit"):
-        return implicit(method.split()[1], train, **parameters)
     if method in FACTORIZATIONS:
         return factorized(method, parameters["ratings per C"])(train)
     return _recommender(train, parameters).predict
@@ -100,7 +96,6 @@ def methods(seed: int) -> dict[str, list[dict[str, Any]]]:
     return {
         MEAN: _grid(damping=(1.0, 2.0, 5.0, 10.0, 20.0, 50.0)),
         ALS: _grid(rank=(4, 16), regularization=(4.0, 6.0, 8.0, 10.0, 12.0, 16.0)),
-        **{f"implicit {kind}": [{"factors": 16}] for kind in IMPLICIT},
         CHOSEN: _drawn(seed),
         DEFAULT: [{}],
         "factorization, C chosen": _grid(**{"ratings per C": Cs}),
@@ -195,24 +190,20 @@ def _mean(values: FloatArray) -> str:
     return f"{means.mean():.4f}" + (f" ± {means.std(ddof=1):.4f}" if len(means) > 1 else "")
 
 
-def _tables(
-    results: Mapping[str, Any], counts: Sequence[int], wanted: Mapping[int, float], neutral: int
-) -> list[Table]:
+def _tables(results: Mapping[str, Any], counts: Sequence[int], neutral: int) -> list[Table]:
     rows = [method for method in (*methods(0), FOLDED) if _seeds(results, counts[0], method)]
     tables = []
     for measure, title in measures(neutral).items():
         lines: list[tuple[Any, ...]] = [
             (method, *(_mean(_by_seed(results, n, method, measure)) for n in counts)) for method in rows
         ]
-        if measure == "ndcg@10" and wanted:
-            lines.append(("asked for", *(f"{wanted[n]:.3f}" for n in counts)))
         heads = [f"N = {n}, {_by_seed(results, n, MEAN, measure).shape[1]} users" for n in counts]
         tables.append(Table(f"{title}; ± is the standard deviation between splits", ("method", *heads), lines))
     return tables
 
 
 def _choices(results: Mapping[str, Any], counts: Sequence[int]) -> Table:
-    """What validation chose, where everything was chosen."""
+    """Return the choices of validation, if everything was chosen."""
     rows = [
         (str(n), str(seed), *(_word(chosen[name]) for name in SPACE))
         for n in counts
@@ -233,10 +224,8 @@ def _reach_table(results: Mapping[str, Any], counts: Sequence[int]) -> Table:
     return Table(f"First ten recommendations of “{DEFAULT}”", ("ratings of a user", *_REACH), rows)
 
 
-def report(
-    results: Mapping[str, Any], what: str, neutral: int, wanted: Mapping[int, float], notes: Sequence[str]
-) -> Report:
-    """Tables and findings of a data set; ``what`` its items are, ``wanted`` the NDCG@10 that was asked for."""
+def report(results: Mapping[str, Any], what: str, neutral: int, notes: Sequence[str]) -> Report:
+    """Tables and findings of a data set; ``what`` its items are."""
     counts = [n for n in COUNTS if f"{n}/reach" in results]
     findings = []
     for n in counts:
@@ -253,7 +242,7 @@ def report(
         findings.append(Finding(f"{fact} from {n} of a user.", f"{PAPER}, §5.2 and Table 4", verdict, evidence, fact))
     every = ", ".join(f"{name} ({', '.join(_word(one) for one in values)})" for name, values in SPACE.items())
     return Report(
-        [*_tables(results, counts, wanted, neutral), _choices(results, counts), _reach_table(results, counts)],
+        [*_tables(results, counts, neutral), _choices(results, counts), _reach_table(results, counts)],
         findings=findings,
         notes=[
             f"Users have at least N + {MORE} ratings. N are drawn to train on, and all others of the user are ranked; "
@@ -264,9 +253,7 @@ def report(
             f"“{CHOSEN}” chooses among {DRAWS} combinations, drawn for each split, of {every}. “ratings per C” is the "
             f"number of ratings that have the weight 1 together, times {_DORM_RATINGS:g} for DORM; “gains” is the loss "
             f"that `Recommender` takes by itself. “{DEFAULT}” is `Recommender()` and chooses nothing.",
-            "The item mean chooses its damping, biases + ALS rank and regularisation. implicit has its own defaults "
-            "but for 16 factors, and ratings as confidence: it is made to tell items that users rate from items that "
-            "they do not, and not to order what they rate.",
+            "The item mean chooses its damping, biases + ALS rank and regularization.",
             f"“{DORM_FACTORS}” is `Recommender` with the hinge of NDCG@10 and c_i = (i + 1)^−0.25, as in the paper, "
             "and the same fixed columns as the defaults. MMMF is maximum-margin matrix factorization with the smooth "
             "hinge of Rennie and Srebro (2005) and without biases: `Recommender(loss=ThresholdHinge(), "

@@ -14,15 +14,16 @@ from marginrank.data.arrays import Missing
 from marginrank.data.formats.letor import read_letor
 from marginrank.data.queries import Queries
 from marginrank.evaluation.evaluation import evaluate
+from marginrank.ranker.grid_search import DEFAULT_CS
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.selection import Selection
-from marginrank.ranker.tuning import DEFAULT_CS, tune
+from marginrank.ranker.tuning import tune
 from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
 class LetorSet:
-    """Where a set lies, and the policy of its official script."""
+    """Path of a set, and the policy of its official script."""
 
     title: str
     folder: str

@@ -53,7 +53,7 @@ def _report(results: Mapping[str, Any]) -> Report:
         "the 100 jokes. Ratings from −10 to 10 are six grades of equal width, 0 to 5. Nothing was settled on these "
         "ratings.",
     ]
-    return few_ratings.report(results, "jokes", NEUTRAL, {}, notes)
+    return few_ratings.report(results, "jokes", NEUTRAL, notes)
 
 
 EXPERIMENT: Final = Experiment(

@@ -34,11 +34,22 @@ _ONE_THREAD: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREAD
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The result of a task, the CPU seconds it took, and the commit at which it was computed."""
+    """The result of a task, what it took, and the commit at which it was computed.
+
+    Args:
+        result: What the task returned.
+        seconds: CPU seconds of the task.
+        commit: The commit, with ``+ changes`` if code differed from it.
+        elapsed: Seconds on the clock since the task before it ended, or since the run began. With several processes
+            these are fewer than ``seconds``; over all tasks of an experiment, they add up to the time of its runs.
+        processes: How many tasks ran at a time.
+    """
 
     result: Any
     seconds: float
     commit: str = "unknown"
+    elapsed: float = 0.0
+    processes: int = 1
 
 
 class Runner:
@@ -88,9 +99,12 @@ class Runner:
         open_tasks = [task for task in tasks if self.fresh or not paths[task.name].exists()]
         failures: dict[str, str] = {}
         done = len(tasks) - len(open_tasks)
+        clock = _Clock(self.cache / experiment.name / "elapsed.json", self.n_jobs)
         for name, failure in self._finished(open_tasks, paths):
             done += 1
-            if failure is not None:
+            if failure is None:
+                clock.ended(paths[name])
+            else:
                 failures[name] = failure
             if progress is not None:
                 progress(experiment, done, len(tasks), name)
@@ -98,7 +112,7 @@ class Runner:
             first, why = next(iter(failures.items()))
             others = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
             raise DataError(f"{experiment.name}: task {first!r}{others} failed: {why}; all others are cached")
-        return {name: _read(path) for name, path in paths.items()}
+        return {name: _read(path, clock) for name, path in paths.items()}
 
     def _paths(self, experiment: Experiment, tasks: Sequence[Task]) -> list[Path]:
         """Return the files of the cache that hold, or will hold, the results of tasks."""
@@ -176,9 +190,35 @@ def _run(task: Task, data: Path, path: Path, at_commit: str) -> str | None:
     return None
 
 
-def _read(path: Path) -> TaskResult:
+def _read(path: Path, clock: _Clock) -> TaskResult:
     cached = json.loads(path.read_text(encoding="utf-8"))
-    return TaskResult(cached["result"], float(cached["seconds"]), cached["commit"])
+    return TaskResult(cached["result"], float(cached["seconds"]), cached["commit"], *clock.of(path))
+
+
+class _Clock:
+    """The time on the clock between the ends of tasks, in a file beside their results.
+
+    A run that is killed and continued adds up: every task has its time as soon as it ends.
+    """
+
+    def __init__(self, path: Path, processes: int) -> None:
+        self._path = path
+        self._processes = processes
+        self._last = time.monotonic()
+        self._elapsed: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def ended(self, task: Path) -> None:
+        """Note that a task, given by the file of its result, has ended."""
+        now = time.monotonic()
+        self._elapsed[task.name] = [round(now - self._last, 3), self._processes]
+        self._last = now
+        with atomic_path(self._path) as unfinished:
+            unfinished.write_bytes(json.dumps(self._elapsed).encode())
+
+    def of(self, task: Path) -> tuple[float, int]:
+        """Return the seconds of a task, and how many tasks ran at a time."""
+        seconds, processes = self._elapsed.get(task.name, (0.0, 1))
+        return float(seconds), int(processes)
 
 
 def plan_digest(experiment: Experiment, size: Size = "full") -> str:

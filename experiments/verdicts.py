@@ -8,6 +8,7 @@ testable: such a ranker ranks at random, whatever it is compared with. There is 
 `beats`            A is better than B
 `seldom_leads`     A is the best of all in at most a given share of the cases
 `most_often`       A is counted more often than any other
+`alike`            no difference is significant
 `within`           an effect with an interval lies in a given range: equivalence, growth rates
 `about`            a gain is about as large as claimed: from half of it to half as much again
 `rate`             something happens in a given range of shares of the cases, from a count
@@ -45,7 +46,7 @@ class Difference:
     Args:
         label: What is compared, such as ``svmmap − ranksvm``.
         mean: Mean difference.
-        interval: Bootstrap interval of the mean. All intervals of a claim hold together with 95 % confidence.
+        interval: Bootstrap interval of the mean. All intervals of a claim hold together with 95% confidence.
         ranks: Sign of the sum of signed ranks, Wilcoxon's statistic.
         p: Two-sided p-value of Wilcoxon's signed-rank test, adjusted for the comparisons of the claim by `holm`.
         testable: Whether both systems learned something; False if one of them stayed at w = 0.
@@ -183,6 +184,30 @@ def most_often(counts: Mapping[str, int], system: str, rows: Sequence[Difference
     return "does not hold" if directions == {-1} and lead < 0 else "undecided"
 
 
+def alike(rows: Sequence[Difference]) -> Verdict:
+    """Decide the claim that no difference is significant.
+
+    It holds if no test is significant and every interval contains 0, and does not hold if a difference has a direction.
+    That no difference was found does not show that there is none: `within` decides equivalence.
+
+    >>> ahead, unclear = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", 0.1, (-0.1, 0.3), 1, 0.4)
+    >>> alike([unclear]), alike([unclear, ahead]), alike([replace(ahead, p=0.06)])
+    ('holds', 'does not hold', 'undecided')
+    >>> alike([replace(ahead, testable=False)])
+    'not testable'
+    """
+    return conjunction(_alike(row) for row in rows)
+
+
+def _alike(row: Difference) -> Verdict:
+    if not row.testable:
+        return "not testable"
+    low, high = row.interval
+    if row.direction:
+        return "does not hold"
+    return "holds" if row.p >= LEVEL and low <= 0 <= high else "undecided"
+
+
 def within(intervals: Iterable[tuple[float, float]], least: float = -inf, most: float = inf) -> Verdict:
     """Decide the claim that effects with these intervals lie in a range.
 
@@ -221,7 +246,7 @@ def rate(count: int, n: int, least: float = 0.0, most: float = 1.0) -> Verdict:
 
 
 def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rate by Clopper and Pearson, from how often something happened in n cases.
+    """Return the 95% interval of a rate by Clopper and Pearson, from how often something happened in n cases.
 
     >>> [round(end, 4) for end in rate_interval(0, 30)]           # 1 − 0.025^(1/30)
     [0.0, 0.1157]
@@ -283,7 +308,7 @@ def unanimous(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def growth(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    """Return the power of the size with which time grows, and its 95 % interval, from a line through the logarithms.
+    """Return the power of the size with which time grows, and its 95% interval, from a line through the logarithms.
 
     >>> power, interval = growth([1, 2, 4], [3, 12, 48])
     >>> round(power, 6), [round(end, 6) for end in interval]

@@ -28,7 +28,16 @@ from marginrank.version import __version__
 RESULTS: Final = Path(__file__).parent / "results"
 _PACKAGES: Final = ("numpy", "scipy", "numba", "scikit-learn")
 #: What a record says about a run, in the order of the pages.
-_FACTS: Final = ("date", "commit", "versions", "machine", "size", "seconds of computing")
+_FACTS: Final = (
+    "date",
+    "commit",
+    "versions",
+    "machine",
+    "size",
+    "seconds of computing",
+    "seconds elapsed",
+    "processes",
+)
 #: What a record was computed from.
 _PROVENANCE: Final = ("plan", "code", "data")
 
@@ -51,7 +60,14 @@ def write(
     seconds = sum(one.seconds for one in results.values())
     # Tasks computed at different commits have the same digest: their code was the same.
     commits = ", ".join(dict.fromkeys(one.commit for one in results.values()))
-    facts = {**setting(), "commit": commits, "size": size, "seconds of computing": f"{seconds:.0f}"}
+    facts = {
+        **setting(),
+        "commit": commits,
+        "size": size,
+        "seconds of computing": f"{seconds:.0f}",
+        "seconds elapsed": f"{sum(one.elapsed for one in results.values()):.0f}",
+        "processes": ", ".join(map(str, sorted({one.processes for one in results.values()}))),
+    }
     ordered = {fact: facts[fact] for fact in _FACTS}
     by_name = {name: one.result for name, one in results.items()}
     return _write(experiment, by_name, ordered, provenance(experiment, data, size), out)
@@ -125,13 +141,17 @@ def write_costs(experiments: Sequence[Experiment], out: Path) -> Path:
         if (seconds := seconds_of(experiment, out)) is not None:
             record = _record_of(out / f"{experiment.name}.json")
             link = f"[{experiment.name}]({experiment.name}.md)"
-            rows.append((link, len(record["results"]), round(seconds), record["date"], record.get("commit", "unknown")))
-    total = sum(row[2] for row in rows)
+            times = round(seconds), round(float(record["seconds elapsed"])), record["processes"]
+            rows.append((link, len(record["results"]), *times, record["date"], record.get("commit", "unknown")))
+    total, elapsed = sum(row[2] for row in rows) / 60, sum(row[3] for row in rows) / 60
+    processes = ", ".join(sorted({row[4] for row in rows}))
     introduction = (
-        f"All {len(rows)} experiments together took {total / 60:.0f} minutes of computing: CPU time, summed over "
-        "their tasks, each of which uses one thread. `make reproduce` runs as many tasks at a time as there are cores."
+        f"All {len(rows)} experiments together took {total:.0f} minutes of computing (CPU time, summed over their "
+        f"tasks, each of which uses one thread) and {elapsed:.0f} minutes on the clock, with {processes} tasks at a "
+        "time. `make reproduce` runs as many tasks at a time as there are cores, and those that measure time alone."
     )
-    table = Table("Computing time", ("experiment", "tasks", "CPU seconds", "date", "commit"), rows)
+    columns = ("experiment", "tasks", "CPU seconds", "seconds elapsed", "tasks at a time", "date", "commit")
+    table = Table("Computing time", columns, rows)
     path = out / "costs.md"
     _text(path, "\n\n".join(["# What the experiments cost", introduction, table.markdown()]) + "\n")
     return path

@@ -6,6 +6,7 @@ If an experiment is run again and a sentence changes, the failure prints the sen
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from experiments.cls_collapse import LENGTHS
 from experiments.letor_baselines_report import METHODS as BASELINES
-from experiments.which_loss_report import safe_losses
+from experiments.which_loss_report import COLLECTIONS, collections_behind, safe_losses, shortfalls
 from experiments.writing import RESULTS
 from marginrank.cli.preset_advice import advice
 from marginrank.methods.presets import all_presets
@@ -75,7 +76,7 @@ def learned_objectives():
         for row in table("cls-learned", "Means of the folds")
         if row["A(r)"] == "learned with w"
     ]
-    ohsumed, mq2008 = (f"{100 * (1 - share):.0f} %" for share in shares)
+    ohsumed, mq2008 = (f"{100 * (1 - share):.0f}%" for share in shares)
     return f"the training objective decreases by {ohsumed} on OHSUMED and {mq2008} on MQ2008."
 
 
@@ -104,6 +105,83 @@ def cut_or_not():
     )
 
 
+#: Methods of the experiments on few ratings, as docs/recommend.md names them.
+RECOMMENDERS = {
+    "item mean": "item mean, damping chosen",
+    "biases + ALS": "biases + ALS, rank and regularization chosen",
+    "factorization, all chosen": "`Recommender`, all of loss, factors, `C` and columns chosen",
+    "factorization, C chosen": "`Recommender`, `C` chosen",
+    "factorization, C chosen, no fixed columns but biases": "`Recommender`, `C` chosen, only biases as fixed columns",
+    "factorization, defaults": "`Recommender()`",
+    "factorization, defaults, users folded in": "`Recommender()`, users folded in",
+    "factorization by DORM's loss": "`Recommender`, loss of DORM, `C` chosen",
+    "MMMF": "maximum-margin matrix factorization, `C` chosen",
+}
+
+
+def few_ratings(name):
+    """Return the table of NDCG@10 of an experiment on few ratings."""
+    rows = {row.pop("method"): list(row.values()) for row in table(name, "NDCG@10;")}
+    assert set(rows) == set(RECOMMENDERS)
+    lines = [" | ".join([label, *rows[method]]).replace("0.", ".") for method, label in RECOMMENDERS.items()]
+    return " | | N = 10 | N = 20 | N = 50 | | --- | --- | --- | --- | | ".lstrip() + " | | ".join(lines) + " |"
+
+
+def films():
+    return few_ratings("recommend-movielens")
+
+
+def jokes():
+    return few_ratings("recommend-jester")
+
+
+def where_better(name, method):
+    """Return for which numbers of ratings a method is better than regression on ratings."""
+    found = {
+        claim["claim"].split(" from ")[1].split()[0]: claim["verdict"]
+        for claim in record(name)["findings"]
+        if claim["claim"].lower().startswith(f"{method} has a higher ndcg@10 than regression on ratings")
+    }
+    assert list(found) == ["10", "20", "50"]
+    better = [number for number, verdict in found.items() if verdict == "holds"]
+    return "N = " + " and ".join([", ".join(better[:-1]), better[-1]]) if len(better) > 1 else f"N = {better[0]} only"
+
+
+def films_better():
+    defaults, chosen = (
+        where_better("recommend-movielens", f"factorization, {how}") for how in ("defaults", "all chosen")
+    )
+    return (
+        f"The defaults are significantly better than the item mean and than biases + ALS for {defaults}, and so is "
+        f"the recommender with everything chosen for {chosen}"
+    )
+
+
+def jokes_better():
+    chosen = where_better("recommend-jester", "factorization, all chosen")
+    return f"With all parameters chosen, the recommender is significantly better than item means and ALS for {chosen}"
+
+
+def dorm_Cs(name, *sizes):
+    """Return the range of C that validation chose for the loss of DORM."""
+    chosen = [
+        one["ratings per C"]
+        for key, result in record(name)["results"].items()
+        if "/factorization by DORM's loss/" in key and key.split("/")[0] in sizes
+        for one in result["chosen"]
+    ]
+    assert len(chosen) == 6 * len(sizes)
+    return " to ".join(f"1/{ratings:.0f}" for ratings in sorted({min(chosen), max(chosen)}))
+
+
+def small_C():
+    few, many = (dorm_Cs("recommend-movielens", size) for size in ("10", "50"))
+    return (
+        f"validation preferred {few} with 10 ratings of each MovieLens user, {many} with 50, and "
+        f"{dorm_Cs('recommend-jester', '10', '20', '50')} on Jester."
+    )
+
+
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
@@ -113,6 +191,11 @@ def cut_or_not():
         ("docs/methods/chapelle.md", learned_objectives),
         ("docs/methods/chapelle.md", learned_differences),
         ("docs/methods/svmndcg.md", cut_or_not),
+        ("docs/recommend.md", films),
+        ("docs/recommend.md", films_better),
+        ("docs/recommend.md", jokes),
+        ("docs/recommend.md", jokes_better),
+        ("docs/recommend.md", small_C),
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )
@@ -121,12 +204,41 @@ def test_figures_in_prose_are_those_of_the_records(page, sentence):
     assert sentence() in text
 
 
+def test_changed_verdicts_are_those_of_the_records():
+    text = (RESULTS / "changed-verdicts.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| [")]
+    for name, claim, before, now, why in rows:
+        verdicts = {one["claim"]: one["verdict"] for one in record(name[1:].split("]")[0])["findings"]}
+        assert (claim, verdicts.get(claim)) == (claim, now)
+        assert before != now
+        assert why
+    counts = Counter((before, now) for _, _, before, now, _ in rows)
+    listed = [f"{n} from *{before}* to *{now}*" for (before, now), n in counts.most_common()]
+    assert f"{len(rows)} verdicts differ" in text
+    assert set(text.split("run again: ")[1].split(".\n")[0].split(", ")) == set(listed)
+
+
 def test_the_advice_of_presets_follows_the_experiment():
     results = record("which-loss")["results"]
     safe = set(safe_losses(results))
     said = {name: advice(name) for name in all_presets() if advice(name)}
     assert {name for name, advice in said.items() if "never significantly behind" in advice} == safe & said.keys()
     assert {"softmax", "svmmap", "svmndcg", "ranksvm", "dorm-ndcg"} <= said.keys()
+    named = {name: line.split("best loss on ")[1] for name, line in said.items() if "best loss on " in line}
+    assert {"softmax", "listnet", "regression"} - safe <= named.keys() - safe
+    for name, where in named.items():
+        if name not in safe:
+            assert {one for one in COLLECTIONS.values() if one in where} == set(collections_behind(results, name))
+
+
+def test_recommended_presets_are_few_and_follow_the_experiment():
+    results = record("which-loss")["results"]
+    recommended = {name for name, preset in all_presets().items() if preset.group == "recommended"}
+    assert len(recommended) <= 5
+    assert set(safe_losses(results)) <= recommended
+    assert all(advice(name) for name in recommended)
+    behind = shortfalls(results)
+    assert all(behind[name] <= 0.015 for name in recommended)
 
 
 def test_no_page_states_the_time_of_all_experiments_by_hand():

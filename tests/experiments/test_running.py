@@ -199,13 +199,35 @@ def test_a_record_is_stale_after_a_change_of_plan_data_or_report(tmp_path):
 
 
 def test_the_cost_page_adds_up_the_records(tmp_path):
+    facts = {"seconds of computing": "90", "seconds elapsed": "60", "date": "2001-02-03", "commit": "abc"}
     for name, numbers in (("squares", [1, 2]), ("cubes", [1])):
         record = _written(_experiment(numbers, name), tmp_path, tmp_path)
         document = json.loads(record.read_text())
-        record.write_text(json.dumps(document | {"seconds of computing": "90", "date": "2001-02-03", "commit": "abc"}))
+        record.write_text(json.dumps(document | facts))
     page = write_costs([_experiment([1], "squares"), _experiment([1], "cubes")], tmp_path).read_text()
-    assert "All 2 experiments together took 3 minutes" in page
-    assert "| [squares](squares.md) | 2 | 90 | 2001-02-03 | abc |" in page
+    assert "All 2 experiments together took 3 minutes of computing" in page
+    assert "and 2 minutes on the clock, with 1 tasks at a time" in page
+    assert "| [squares](squares.md) | 2 | 90 | 60 | 1 | 2001-02-03 | abc |" in page
+
+
+def _sleep(data: Path, *, number: int) -> int:
+    time.sleep(0.05)
+    return number
+
+
+def test_the_time_of_a_run_that_goes_on_adds_up(tmp_path):
+    def times(count):
+        experiment = replace(
+            _experiment([1]), plan=lambda _: [Task(f"n{n}", _sleep, {"number": n}) for n in range(count)]
+        )
+        with Runner(tmp_path, tmp_path / "cache", n_jobs=1) as runner:
+            return [one.elapsed for one in runner.run(experiment).values()]
+
+    first = times(2)
+    whole = times(3)
+    assert min(whole) >= 0.05
+    assert whole[:2] == first
+    assert times(3) == whole
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):

@@ -11,6 +11,7 @@ from experiments.verdicts import (
     Difference,
     about,
     against,
+    alike,
     at_zero,
     beats,
     conjunction,
@@ -119,6 +120,14 @@ def test_the_rule_is_the_same_in_both_directions(row):
     assert beats([negated(row)]) == opposite.get(verdict, verdict)
 
 
+def test_no_significant_difference_needs_the_test_and_the_interval():
+    assert alike([NOISE, negated(NOISE)]) == "holds"
+    assert alike([NOISE, AHEAD]) == alike([BEHIND]) == "does not hold"
+    # The interval alone, or the test alone, says that there is a difference.
+    assert alike([NOISE, BELOW]) == alike([WIDE]) == alike([TORN]) == "undecided"
+    assert alike([AT_ZERO, NOISE]) == "not testable"
+
+
 def test_a_ranker_stayed_at_zero_if_it_did_in_most_folds():
     assert at_zero([1.0, 1.0, 0.9995, 0.5, 0.5])
     assert not at_zero([1.0, 1.0, 0.5, 0.5, 0.998])
@@ -143,7 +152,7 @@ def test_about_two_per_cent_is_compared_from_both_sides(interval, verdict):
 
 
 def test_rates_have_an_interval():
-    # 0 of n: 1 − 0.025^(1/n) is 0.1157 for 30 and 0.0499 for 72; 72 splits are needed to exclude 5 %.
+    # 0 of n: 1 − 0.025^(1/n) is 0.1157 for 30 and 0.0499 for 72; 72 splits are needed to exclude 5%.
     assert rate_interval(0, 30) == pytest.approx((0.0, 1 - 0.025 ** (1 / 30)))
     assert rate_interval(30, 30) == pytest.approx((0.025 ** (1 / 30), 1.0))
     assert [rate(0, n, most=0.05) for n in (30, 71, 72)] == ["undecided", "undecided", "holds"]
@@ -225,7 +234,7 @@ def test_parts_all_have_to_hold_and_readings_have_to_agree():
 
 
 def test_growth_is_a_slope_with_students_interval():
-    # log2: sizes 0, 1, 2 and times 0, 1, 3. Slope 3/2, residuals ⅙, −⅓, ⅙; s.e. √(⅙/1/2), t(1 degree, 97.5 %) = 12.706.
+    # log2: sizes 0, 1, 2 and times 0, 1, 3. Slope 3/2, residuals ⅙, −⅓, ⅙; s.e. √(⅙/1/2), t(1 degree, 97.5%) = 12.706.
     power, interval = growth([1, 2, 4], [1, 2, 8])
     half = 12.7062 * np.sqrt(1 / 6 / 2)
     assert power == pytest.approx(1.5)

@@ -39,7 +39,10 @@ def _results(means):
     noise = np.random.default_rng(0).uniform(-0.2, 0.2, 80)
     jitter = np.random.default_rng(1).uniform(-0.05, 0.05, 80)
     return {
-        f"{name}/{loss}/all": {"values": {"ndcg@10": pack(0.5 + noise + means.get((loss, name), 0.0) + sign * jitter)}}
+        f"{name}/{loss}/all": {
+            "values": {"ndcg@10": pack(0.5 + noise + means.get((loss, name), 0.0) + sign * jitter)},
+            "objective_ratio": [0.5] * 5,
+        }
         for name in page.COLLECTIONS
         for loss, sign in zip(page.LOSSES, np.linspace(-1, 1, len(page.LOSSES)), strict=True)
     }
@@ -53,3 +56,11 @@ def test_a_loss_that_is_clearly_behind_somewhere_is_not_safe():
     behind = page.shortfalls(results)
     assert behind["softmax"] == pytest.approx(0.1, abs=0.02)
     assert safe == sorted(safe, key=behind.__getitem__)
+
+
+def test_a_loss_that_stayed_at_zero_is_not_safe():
+    results = _results({})
+    assert "svmmap" in page.safe_losses(results)
+    results["scifact/svmmap/all"]["objective_ratio"] = [1.0, 1.0, 0.9995, 0.5, 0.5]
+    assert page.collections_behind(results, "svmmap") == ["SciFact"]
+    assert "svmmap" not in page.safe_losses(results)
