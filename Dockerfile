@@ -4,7 +4,7 @@ FROM python:3.13-slim AS build
 WORKDIR /build
 RUN python -m venv /opt/marginrank
 ENV PATH=/opt/marginrank/bin:$PATH
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
 RUN pip install --no-cache-dir '.[serve]'
 
@@ -16,6 +16,7 @@ ENV PATH=/opt/marginrank/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER ranker
+# To train in the container too, compile kernels here: see `marginrank warmup` in docs/places.md.
 VOLUME /models
 EXPOSE 8000
 STOPSIGNAL SIGTERM

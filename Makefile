@@ -12,8 +12,10 @@ BENCH_BIN := $(BENCH)/bin
 BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
+RELEASE := .venv-release
+RELEASE_READY := $(RELEASE)/.ready
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax xgboost engines check lint docs bench reproduce kills lock audit clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax xgboost engines frameworks check lint docs bench reproduce kills release-check lock audit clean
 
 help:
 	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
@@ -29,10 +31,13 @@ help:
 	@echo "make torch     add PyTorch (several GB where it comes with CUDA), so that its tests run"
 	@echo "make jax       add JAX, so that its tests run"
 	@echo "make xgboost   add XGBoost for the CPU, so that its tests run"
-	@echo "make engines   add LanceDB (180 MB), Qdrant, tantivy and psycopg, so that their tests run"
+	@echo "make engines   add LanceDB (180 MB) and clients of other search engines, so that their tests run"
+	@echo "make frameworks  add PyTerrier, LangChain, LlamaIndex, Haystack, Optuna, MLflow and others, so that their tests run"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run or continue the experiments of the papers (experiments/results/costs.md has times)"
+	@echo "make release-check  build the last commit twice, review it, try it in clean environments (an hour on two cores;"
+	@echo "                    PARTS='--only build extras' for some of it)"
 	@echo "make lock      pin the newest versions of everything, with their hashes"
 	@echo "make audit     look up known vulnerabilities of the pinned versions"
 
@@ -43,8 +48,9 @@ setup: $(READY)
 # never imported. Tests have it made before, on all cores: compiling makes some packages warn, and warnings in tests are
 # errors. What is large and never imported is left out.
 pip = $(dir $@)bin/python -m pip
-install = index=$${PIP_INDEX_URL:-$$($(pip) config get global.index-url 2>/dev/null)}; \
-	VIRTUAL_ENV=$(@D) $(dir $@)bin/uv pip install --quiet --system-certs $${index:+--default-index "$$index"}
+uv_install = index=$${PIP_INDEX_URL:-$$($1/bin/python -m pip config get global.index-url 2>/dev/null)}; \
+	VIRTUAL_ENV=$1 $1/bin/uv pip install --quiet --system-certs $${index:+--default-index "$$index"}
+install = $(call uv_install,$(@D))
 install_locked = $(install) --require-hashes --requirement
 
 # What the demo needs comes first; what tests, and then linters and documentation, need is added when it is asked for.
@@ -113,11 +119,23 @@ oldest:
 	$(OLDEST)/bin/python -m pip install --quiet --constraint requirements/oldest.txt --group test --editable '.[all]'
 	$(OLDEST)/bin/python -m pytest -n auto --dist loadfile -m "not slow" -o filterwarnings=default
 
+# Pinned tools of their own, so that what is checked is not what is developed with.
+$(RELEASE_READY): requirements/release.txt
+	@$(PYTHON) -c 'import sys; sys.exit("marginrank needs Python 3.11 or newer, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -m venv $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
+release-check: $(RELEASE_READY)
+	$(RELEASE)/bin/python -m release $(PARTS)
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/typos
+	$(BIN)/python -m tests.project.prose
 
 check: lint test
 
@@ -126,28 +144,31 @@ docs: $(READY)
 
 # Every preset at every C of the grid would take hours.
 PASSES := --C 1 --C 100 --C 10000 --preset svmmap --preset svmauc --preset ranksvm --preset ranksvm-squared --preset softmax
+# Whole calls come first, then passes and rooflines. A tool that cannot be installed is left out, with the reason.
+CATBOOST := 1.2.10
 # Bytecode is kept, even where the environment says otherwise: users have it.
 bench: export PYTHONDONTWRITEBYTECODE =
 bench: $(BENCH_READY)
-	$(BENCH_BIN)/python benchmarks/first_call.py
+	@$(BENCH_BIN)/python -c 'import catboost, xgboost' 2>/dev/null || $(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check catboost==$(CATBOOST) xgboost-cpu==$(XGBOOST) || true
 	$(BENCH_BIN)/python benchmarks/whole_calls.py
+	$(BENCH_BIN)/python benchmarks/first_call.py
+	$(BENCH_BIN)/python benchmarks/first_call.py --kernels
+	$(BENCH_BIN)/python benchmarks/small.py
+	$(BENCH_BIN)/python benchmarks/fitting.py
+	$(BENCH_BIN)/python benchmarks/growth.py
+	$(BENCH_BIN)/python benchmarks/training.py
 	$(BENCH_BIN)/python benchmarks/scoring.py
 	$(BENCH_BIN)/python benchmarks/serving.py
 	$(BENCH_BIN)/python benchmarks/reading.py
 	$(BENCH_BIN)/python benchmarks/evaluation.py
 	$(BENCH_BIN)/python benchmarks/losses.py
-	$(BENCH_BIN)/python benchmarks/roofline.py
-	$(BENCH_BIN)/python benchmarks/growth.py
 	$(BENCH_BIN)/python benchmarks/fusion.py
-	$(BENCH_BIN)/python benchmarks/passes.py $(PASSES)
-	$(BENCH_BIN)/python benchmarks/fitting.py
 	$(BENCH_BIN)/python benchmarks/half.py
 	$(BENCH_BIN)/python benchmarks/additive.py
-	$(BENCH_BIN)/python benchmarks/training.py
-	$(BENCH_BIN)/python benchmarks/small.py
-	$(BENCH_BIN)/python benchmarks/report.py
 	$(BENCH_BIN)/python benchmarks/recommend.py
 	$(BENCH_BIN)/python benchmarks/cluster.py passes
+	$(BENCH_BIN)/python benchmarks/passes.py $(PASSES)
+	$(BENCH_BIN)/python benchmarks/roofline.py
 
 reproduce: $(TESTS)
 	$(BIN)/python -m experiments run all --data $(DATA)
@@ -170,10 +191,20 @@ xgboost: $(TESTS)
 	@$(BIN)/python -c 'import xgboost' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check xgboost-cpu==$(XGBOOST)
 
 # LanceDB alone is 180 MB, so nothing but this target installs what hybrid search in engines is tried with.
-ENGINES := lancedb==0.40.0 psycopg[binary]==3.3.9 qdrant-client==1.20.0 tantivy==0.27.0
+# This DuckDB is the newest one whose extension for full text is on PyPI.
+ENGINES := elasticsearch==9.5.1 lancedb==0.40.0 opensearch-py==3.2.0 psycopg[binary]==3.3.9 qdrant-client==1.20.0 tantivy==0.27.0 \
+	duckdb==1.5.5 duckdb-extensions==1.5.5 duckdb-extension-fts==1.5.5
 
-engines: $(TESTS)
-	@$(BIN)/python -c 'import lancedb, psycopg, qdrant_client, tantivy' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(ENGINES)
+# After the pinned DuckDB of the development tools, which has no such extension.
+engines: $(READY)
+	@$(BIN)/python -c 'import duckdb_extensions, elasticsearch, lancedb, opensearchpy, psycopg, qdrant_client, tantivy' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check $(ENGINES)
+
+# A hundred packages, none of which marginrank needs.
+FRAMEWORKS := cohere==7.3.1 haystack-ai==3.4.0 ir-datasets==0.6.3 langchain-classic==1.0.8 llama-index-core==0.14.25 \
+	mlflow-skinny==3.17.2 optuna==5.0.0 python-terrier==1.0 ranx==0.3.21
+
+frameworks: $(TESTS)
+	@$(BIN)/python -c 'import importlib.util as u; raise SystemExit(any(u.find_spec(name) is None for name in ("cohere", "haystack", "ir_datasets", "langchain_classic", "llama_index", "mlflow", "optuna", "pyterrier", "ranx")))' || { $(call uv_install,$(VENV)) $(FRAMEWORKS); }
 
 # For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
 compile = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
@@ -188,11 +219,12 @@ lock:
 	$(pin) requirements/test.txt --constraint requirements/bench.txt --extra all --group test
 	$(pin) requirements/run.txt --constraint requirements/bench.txt
 	$(compile) requirements/install.in --output-file requirements/install.txt
+	$(compile) requirements/release.in --constraint requirements/bench.txt --constraint requirements/install.txt --output-file requirements/release.txt
 
 audit:
 	$(PYTHON) -m venv $(LOCK)
 	$(LOCK)/bin/python -m pip install --quiet --upgrade pip-audit
-	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,install run test dev bench,--requirement requirements/$(file).txt)
+	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,install run test dev bench release,--requirement requirements/$(file).txt)
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) docs/results docs/gallery site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) $(RELEASE) docs/results docs/gallery site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 import marginrank
 
@@ -19,7 +20,7 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-LOCKED = ["run.txt", "test.txt", "dev.txt", "bench.txt"]
+LOCKED = ["run.txt", "test.txt", "dev.txt", "bench.txt", "release.txt"]
 
 
 def requirements(name):
@@ -36,6 +37,15 @@ def test_the_version_has_one_source(project):
     assert "version" in project["dynamic"]
     assert "version" not in project
     assert version("marginrank") == marginrank.__version__
+
+
+def test_the_changelog_and_the_citation_name_the_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (\S+)(?: - (\S+))?$", changelog, re.MULTILINE)
+    assert releases[0] == ("Unreleased", "")
+    assert releases[1][0] == marginrank.__version__
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["date-released"]) == releases[1]
 
 
 def test_the_oldest_versions_are_the_lower_bounds(project):
@@ -72,7 +82,7 @@ def test_the_makefile_installs_only_what_has_hashes():
     assert "$(install) --requirement" not in rules
 
 
-@pytest.mark.parametrize("name", ["run.txt", "test.txt", "bench.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "test.txt", "bench.txt", "release.txt"])
 def test_what_is_pinned_twice_is_pinned_alike(name):
     ours, other = pins("dev.txt"), pins(name)
     assert {tool: ours[tool] for tool in ours.keys() & other.keys()} == {
