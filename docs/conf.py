@@ -17,7 +17,7 @@ from registry_pages import measures_page, policies_table, presets_page  # noqa: 
 import marginrank  # noqa: E402
 
 project = "marginrank"
-author = "the marginrank developers"
+author = project_copyright = "the marginrank developers"
 release = version = marginrank.__version__
 extensions = [
     "myst_parser",
@@ -29,7 +29,10 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"marginrank {version}"
 html_static_path = ["_static"]
-html_css_files = ["phone.css"]
+html_css_files = ["pages.css"]
+# One module alone is documented as such.
+html_domain_indices = False
+html_search_scorer = str(HERE / "_static" / "search_order.js")
 html_theme_options = {"navigation_with_keys": True}
 # Formulas are plain text, so that pages need neither the network nor LaTeX.
 myst_enable_extensions = ["attrs_block", "deflist"]
@@ -38,7 +41,16 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True}
 # An extra of several GB, which pages can be built without.
-autodoc_mock_imports = ["torch", "jax", "lancedb", "qdrant_client"]
+autodoc_mock_imports = [
+    "torch",
+    "jax",
+    "lancedb",
+    "qdrant_client",
+    "pyterrier",
+    "langchain_core",
+    "llama_index",
+    "haystack",
+]
 napoleon_numpy_docstring = False
 default_role = "code"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import MISSING, Field, fields
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +12,9 @@ from marginrank.cli.preset_advice import advice
 from marginrank.evaluation.policies import POLICIES, Policy
 from marginrank.measures import Measure, PositionMeasure, all_measures
 from marginrank.measures.base import BinaryMeasure
-from marginrank.methods.presets import Preset, all_presets
+from marginrank.methods.presets import GROUPS, Preset, all_presets
 
 METHODS: Final = Path(__file__).parent / "methods"
-_KINDS: Final = {"loss": "Losses", "baseline": "Baselines"}
 _NAMED: Final = re.compile(r"^Presets: (.*)$", re.MULTILINE)
 
 
@@ -79,14 +77,13 @@ def _policy_row(policy: Policy) -> str:
 
 
 def presets_page() -> str:
-    """List every registered preset, one table for each kind, with the page of its method where there is one."""
+    """List every registered preset, one table for each group, with the page of its method where there is one."""
     pages = method_pages()
-    ordered = sorted(all_presets().values(), key=lambda preset: list(_KINDS).index(preset.kind))
-    tables = [
-        f"## {_KINDS[kind]}\n\n{_presets_table(list(members), pages)}"
-        for kind, members in groupby(ordered, key=lambda preset: preset.kind)
-    ]
-    return "\n\n".join(tables) + "\n"
+    sections = []
+    for group, title in GROUPS.items():
+        members = [preset for preset in all_presets().values() if preset.group == group]
+        sections.append(f"## {group.capitalize()}\n\n{title.capitalize()}.\n\n{_presets_table(members, pages)}")
+    return "\n\n".join(sections) + "\n"
 
 
 def method_pages() -> dict[str, str]:

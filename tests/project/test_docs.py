@@ -17,6 +17,7 @@ from marginrank.cli.app import app
 from marginrank.methods import all_presets
 
 DOCS = Path(__file__).parents[2] / "docs"
+INTEGRATIONS = DOCS.parent / "src" / "marginrank" / "integrations"
 METHODS = sorted((DOCS / "methods").glob("*.md"))
 
 
@@ -55,10 +56,37 @@ def test_a_page_of_a_method_has_an_example_and_says_where_it_is_from(page):
     assert re.search(r"^(## Citation|\*[A-Z]\. )", text, re.MULTILINE)
 
 
-def test_every_page_is_in_the_table_of_contents():
-    listed = re.findall(r"^[\w/-]+$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
-    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in [*DOCS.glob("*.md"), *METHODS]}
+def public_names(module):
+    """Return what a module exports: what ``__all__`` lists, or its functions and classes without ``_``."""
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    named = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
+    names = ast.literal_eval(named[0]) if named else [one.name for one in tree.body if isinstance(one, definitions)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def test_everything_public_of_integrations_is_in_the_reference():
+    modules = {path.stem: path for path in INTEGRATIONS.glob("*.py") if path.stem != "__init__"}
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in modules.values())
+    # What other integrations import is shared code, not public.
+    public = [name for name in modules if f"from marginrank.integrations.{name} import" not in sources]
+    assert {"sqlite", "elasticsearch", "pyterrier", "beir"} <= set(public)
+    named = {f"{module}.{name}" for module in public for name in public_names(modules[module])}
+    listed = re.findall(r"auto\w+:: marginrank\.integrations\.([\w.]+)", (DOCS / "api.md").read_text(encoding="utf-8"))
+    assert named - set(listed) == set()
+
+
+def test_every_page_is_in_one_table_of_contents():
+    texts = {path: path.read_text(encoding="utf-8") for path in [*DOCS.glob("*.md"), *METHODS]}
+    listed = [entry for text in texts.values() for entry in toctree_of(text)]
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in texts}
     assert pages - {"index"} <= set(listed)
+    assert len(listed) == len(set(listed))
+
+
+def toctree_of(text):
+    trees = re.findall(r"^```{toctree}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [line for tree in trees for line in tree.splitlines() if re.fullmatch(r"[\w/-]+", line)]
 
 
 def test_the_gallery_has_every_example_with_all_of_its_code(gallery):
@@ -82,18 +110,28 @@ def shape_of(text):
 
 
 @pytest.mark.slow
-def test_python_and_commands_of_the_quickstart_print_what_it_shows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["quickstart", "start-judged", "start-clicks", "start-runs"])
+def test_python_and_commands_of_a_page_print_what_it_shows(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
-    page = (DOCS / "quickstart.md").read_text(encoding="utf-8")
-    test = doctest.DocTestParser().get_doctest("".join(blocks_of(page, "python")), {}, "quickstart", None, 0)
-    doctest.DebugRunner(optionflags=doctest.ELLIPSIS).run(test)
-    (tmp_path / "model.safetensors").unlink()
-    shown = re.split(r"^\$ (marginrank .*)\n", "".join(blocks_of(page, "console")), flags=re.MULTILINE)[1:]
-    assert len(shown) > 8
-    for line, output in zip(shown[::2], shown[1::2], strict=True):
-        done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
-        assert done.exit_code == 0, done.stderr
-        assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.stdout), doctest.ELLIPSIS), (
-            done.stdout
-        )
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    python, n_commands = {}, 0
+    for language, block in re.findall(r"^```(python|console)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if language == "python":
+            test = doctest.DocTestParser().get_doctest(block, python, name, None, 0)
+            doctest.DebugRunner(optionflags=doctest.ELLIPSIS).run(test, clear_globs=False)
+            python = test.globs
+            continue
+        shown = re.split(r"^\$ (marginrank .*)\n", block, flags=re.MULTILINE)[1:]
+        for line, output in zip(shown[::2], shown[1::2], strict=True):
+            written = re.search(r" -o (\S+)", line)
+            if written:
+                # A page may write the same file in Python before.
+                Path(written[1]).unlink(missing_ok=True)
+            done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+            assert done.exit_code == 0, done.stderr
+            assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.stdout), doctest.ELLIPSIS), (
+                done.stdout
+            )
+            n_commands += 1
+    assert n_commands > 2
