@@ -53,6 +53,18 @@ def test_short_lists_are_ranked_as_well_as_possible():
     assert not_by_score > 5
 
 
+@pytest.mark.parametrize(("unit", "unit_of_weights"), [(1e-9, 1.0), (1e-5, 1.0), (1.0, 1e-8), (1e9, 1e8)])
+def test_short_lists_are_exact_in_any_unit(unit, unit_of_weights):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        scores, topics = rng.standard_normal(7), rng.random((7, 3)) * 0.7
+        largest = unit * largest_value(scores, topics, 3, 1.0)
+        ranking = Diversify(unit_of_weights).order(scores * unit, topics * unit_of_weights, 3)
+        assert ranking.value == pytest.approx(largest, rel=1e-9)
+        greedy = Diversify(unit_of_weights, most_variables=0).order(scores * unit, topics * unit_of_weights, 3)
+        assert greedy.bound >= largest * (1 - 1e-7)
+
+
 def test_greedy_rankings_keep_their_guarantee_and_bound():
     rng = np.random.default_rng(1)
     greedy = 0

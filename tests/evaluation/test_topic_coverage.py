@@ -48,6 +48,16 @@ def test_short_lists_have_the_largest_value_and_greedy_ones_their_share():
     assert GREEDY_SHARE < lowest < 1
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-7, 1e9])
+def test_short_lists_have_the_largest_value_in_any_unit(unit):
+    rng = np.random.default_rng(5)
+    for _ in range(40):
+        scores, topics = rng.standard_normal(8) * unit, rng.random((8, 3)) * 0.7
+        largest = largest_value(scores, topics, 4, unit)
+        assert Cover(unit).order(scores, topics, 4).value == pytest.approx(largest, rel=1e-9)
+        assert Cover(unit, most_documents=0).order(scores, topics, 4).bound >= largest * (1 - 1e-7)
+
+
 def test_documents_are_ranked_by_what_they_add():
     topics, scores = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0.9, 0.8, 0.1])
     for most in (0, 200):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.evaluation.diversity import DiverseRanking, check_ranks, check_topics
 from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.limited_assignment import solve_program
 from marginrank.typing import FloatArray, IntArray
 
 #: Share of the largest value that greedy sets of k documents have at least, for any monotone submodular function:
@@ -92,23 +93,16 @@ class Cover:
 
     def _program(self, gains: FloatArray, weights: FloatArray, ranks: int, *, whole: bool) -> tuple[IntArray, float]:
         """Solve the program, or its linear relaxation; return the chosen documents and the largest value."""
-        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
         n, n_topics = weights.shape
         covered = sp.hstack([sp.csr_array(-weights.T), sp.eye_array(n_topics)])
         size = sp.hstack([sp.csr_array(np.ones((1, n))), sp.csr_array((1, n_topics))])
-        result: Any = milp(
-            -np.concatenate([gains, np.full(n_topics, self.strength)]),
-            integrality=np.repeat([int(whole), 0], [n, n_topics]),
-            bounds=Bounds(0.0, 1.0),
-            constraints=LinearConstraint(
-                sp.csr_array(sp.vstack([covered, size])), -np.inf, np.append(np.zeros(n_topics), ranks)
-            ),
-            options={"mip_rel_gap": 0.0},
+        values = np.concatenate([gains, np.full(n_topics, self.strength)])
+        x, value = solve_program(
+            values,
+            np.repeat([whole, False], [n, n_topics]),
+            sp.vstack([covered, size]),
+            -np.inf,
+            np.append(np.zeros(n_topics), ranks),
         )
-        if result.x is None:
-            raise RuntimeError(
-                f"HiGHS did not solve the program of {n} documents and {n_topics} topics: {result.message}"
-            )
-        chosen = np.argsort(-result.x[:n], kind="stable")[:ranks]
-        return np.sort(chosen), -float(result.fun)
+        chosen = np.argsort(-x[:n], kind="stable")[:ranks]
+        return np.sort(chosen), value
