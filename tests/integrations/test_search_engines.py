@@ -148,6 +148,20 @@ def test_single_hits_and_equal_scores_are_scaled_as_the_engine_does(engine: Engi
     assert agreement.difference < 1e-6
 
 
+def test_all_documents_with_the_lowest_score_are_last(engine: Engine) -> None:
+    fusion, tied = trained("minmax"), {"q5": {"words": "sale", "vector": [0.6, 0.8]}}
+    a, b = fusion.weights().values()
+    body = engine.module.hybrid_query(fusion, engine.retrievers, tied["q5"], k=4)
+    scores = {hit["_id"]: hit["_score"] for hit in engine.client.search(index="pages", body=body)["hits"]["hits"]}
+    # words: p3 1, p1 and p2 0; vector: p2 1, p5 5/6, p1 .5, p6 0
+    least = 0.001 if engine.module is opensearch else 0.0
+    expected = {"p3": a, "p2": b + a * least, "p5": 5 / 6 * b, "p1": b / 2 + a * least}
+    assert scores == pytest.approx({name: score / (a + b) for name, score in expected.items()}, rel=1e-6)
+    agreement = engine.module.verify(engine.client, "pages", fusion, tied, engine.retrievers, k=4)
+    assert (agreement.queries, agreement.documents) == (1, 4)
+    assert agreement.difference < 1e-6
+
+
 @pytest.mark.filterwarnings("error")
 def test_reciprocal_ranks_of_single_hits_are_those_of_the_engine(engine: Engine) -> None:
     agreement = engine.module.verify(engine.client, "pages", trained("rrf"), EQUAL, engine.retrievers, k=4)

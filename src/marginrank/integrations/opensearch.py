@@ -28,13 +28,13 @@ from marginrank.integrations.search_requests import (
 
 __all__ = ["collect", "hybrid_query", "log_features", "verify", "verify_model"]
 
-#: What min-max scaling of OpenSearch gives the last document of a query instead of 0.
+#: What min-max scaling of OpenSearch gives the last documents of a query instead of 0.
 _LAST: Final = 0.001
 _MINMAX: Final = EngineMinMax(
     "OpenSearch",
     "1",
     are_equal=lambda runs: runs.equal,
-    unit=lambda runs: np.where(runs.equal, 1.0, np.where(runs.unit == 0, _LAST, runs.unit)),
+    unit=lambda runs: np.where(runs.equal, 1.0, np.where(runs.last, _LAST, runs.unit)),
 )
 
 

@@ -120,6 +120,11 @@ class RunTable:
         return np.asarray(self.best - self.least <= EQUAL_SHARE * np.abs(self.best) + SMALLEST_DIFFERENCE)
 
     @cached_property
+    def last(self) -> BoolArray:
+        """Whether each score is the lowest that the run gave to a document of the query, or equal to it."""
+        return np.asarray(self.scores - self.least <= EQUAL_SHARE * np.abs(self.least) + SMALLEST_DIFFERENCE)
+
+    @cached_property
     def counts(self) -> FloatArray:
         """Number of documents that each run returned for the query."""
         bounds, counts = self._bounds, np.empty(self.scores.shape)
