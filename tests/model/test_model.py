@@ -322,6 +322,7 @@ CHANGES = [
     ({"selection": {**SELECTION, "candidates": [CANDIDATE, {}]}}, "candidate 1 of the selection has different entries"),
     ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "mean": "1"}]}}, "mean of candidate 0 is '1'"),
     ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "C": None}]}}, "C of candidate 0 is None"),
+    ({"selection": {**SELECTION, "by_softmax": {"linear": "1"}}}, "the comparison of scorers in the selection is not"),
 ]
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from marginrank import DataError, Queries, Ranker, evaluate, load, tune
-from marginrank.losses import StructuredLoss
+from marginrank.losses import SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.ranker import tuning
 from marginrank.ranker.grid_search import DEFAULT_CS
@@ -229,6 +229,11 @@ def test_curves_are_trained_for_the_loss_only_if_softmax_is_clearly_better_with_
     y = (X @ [1.0, -1.0, 0.5] + 0.5 * rng.standard_normal(400) > 0.5).astype(int)
     straight = tune(Ranker("svmmap", scorer="auto"), X, y, qid=np.arange(400) // 10, folds=2, Cs=[0.1, 1.0])
     assert [one.parameters["scorer"] for one in straight.candidates] == ["linear", "linear"]
+    softmax = Ranker(loss=SoftmaxCrossEntropy(), solver=Auto(tol=1e-3))
+    grid = {"scorer": ["linear", "additive", STEPS]}
+    compared = tune(softmax, X, y, qid=np.arange(400) // 10, folds=2, Cs=[0.1, 1.0], grid=grid, criterion="ap")
+    assert str(straight).endswith(f"; ap by scorer with softmax{str(compared).partition('ap by scorer')[2]}")
+    assert selection_table(straight.ranker.model_.selection) == str(straight)
     # A smooth loss takes as long as the comparison would.
     every = tune(Ranker("softmax", scorer="auto"), X, y, qid=np.arange(400) // 10, folds=2, Cs=[1.0])
     assert [one.parameters["scorer"] for one in every.candidates] == ["linear", "additive", STEPS]

@@ -212,6 +212,9 @@ def check_selection(selection: Any) -> None:
     if type(chosen) is not int or not 0 <= chosen < len(candidates):
         raise ValueError(f"the selection chose candidate {chosen!r} of {len(candidates)}")
     _check_candidates(candidates)
+    compared = selection.get("by_softmax", {})
+    if not (isinstance(compared, dict) and all(isinstance(mean, float) for mean in compared.values())):
+        raise ValueError("the comparison of scorers in the selection is not a table of numbers")
 
 
 def _check_candidates(candidates: Sequence[Any]) -> None:

@@ -128,25 +128,26 @@ class GridSearch:
 
     def train_grid(
         self, grid_points: Sequence[GridPoint], log: Log | None, *, compare_scorers: bool = False
-    ) -> Candidates:
-        """Return the candidates of a grid; at least one.
+    ) -> tuple[Candidates, list[Candidate]]:
+        """Return the candidates of a grid, at least one, and the best of each scorer if they were compared by softmax.
 
         With ``compare_scorers``, the first scorer is trained, and of the others the best if softmax is clearly better
         with it.
         """
         if not compare_scorers or all(point.plan.loss is None or point.plan.loss.smooth for point in grid_points):
-            return self._train_points(grid_points, log)
+            return self._train_points(grid_points, log), []
         scorers = list(dict.fromkeys(point.plan.scorer for point in grid_points))
         candidates = self._train_points([point for point in grid_points if point.plan.scorer == scorers[0]], log)
-        best = self._best_with_softmax(
+        compared = self._compare_by_softmax(
             [next(point for point in grid_points if point.plan.scorer == scorer) for scorer in scorers], log
         )
-        if best != scorers[0] and not self.limits.stopped:
+        best = max(compared, key=lambda scorer: compared[scorer].mean, default=scorers[0])
+        if best != scorers[0] and not self.limits.stopped and compared[best].clearly_better(compared[scorers[0]]):
             candidates += self._train_points([point for point in grid_points if point.plan.scorer == best], log)
-        return candidates
+        return candidates, list(compared.values())
 
-    def _best_with_softmax(self, grid_points: Sequence[GridPoint], log: Log | None) -> Scorer:
-        """Return the best scorer if softmax is trained; the first unless another is clearly better."""
+    def _compare_by_softmax(self, grid_points: Sequence[GridPoint], log: Log | None) -> dict[Scorer, Candidate]:
+        """Return the best candidate of each scorer if softmax is trained; of fewer scorers after a stop."""
         search = replace(self, Cs=[C for C in self.Cs if C <= _COMPARISON_C] or self.Cs[:1])
         softmax_log = None if log is None else log.log("softmax")
         compared: dict[Scorer, Candidate] = {}
@@ -157,9 +158,7 @@ class GridSearch:
             plan = replace(point.plan, loss=softmax, bound="hinge", solver=solver, silent=True)
             candidates = search._train_points([replace(point, plan=plan)], softmax_log)
             compared[point.plan.scorer] = max((one for one, _ in candidates), key=lambda one: one.mean)
-        first = grid_points[0].plan.scorer
-        best = max(compared, key=lambda scorer: compared[scorer].mean, default=first)
-        return best if best != first and compared[best].clearly_better(compared[first]) else first
+        return compared
 
     def _train_points(self, grid_points: Sequence[GridPoint], log: Log | None) -> Candidates:
         """Train all values of C together, or upwards where large ones take long."""

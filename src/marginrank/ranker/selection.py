@@ -61,6 +61,7 @@ class Selection:
         complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
             stopped the search. The candidates are then those that were tried on all validation queries, if there are
             any, and with folds the ranker is that of one fold.
+        compared: With ``scorer="auto"``, the best candidate of each scorer for softmax, if softmax compared them.
     """
 
     candidates: tuple[Candidate, ...]
@@ -71,6 +72,7 @@ class Selection:
     rule: Rule
     held_out: str
     complete: bool = True
+    compared: tuple[Candidate, ...] = ()
 
     @property
     def best(self) -> Candidate:
@@ -90,6 +92,7 @@ class Selection:
                 {**plain(candidate.parameters), **{name: getattr(candidate, name) for name in _FIGURES}}
                 for candidate in self.candidates
             ],
+            "by_softmax": {str(candidate.parameters["scorer"]): candidate.mean for candidate in self.compared},
         }
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -142,7 +145,7 @@ def selection_table(selection: Mapping[str, Any], *, details: bool = True) -> st
 
 
 def scorers_compared(selection: Mapping[str, Any]) -> str:
-    """Describe the best result of each scorer, the best scorer first, if several were tried.
+    """Describe the best result of each scorer, the best scorer first, if several were tried or compared by softmax.
 
     >>> tried = [{"scorer": "linear", "mean": 0.5}, {"scorer": "additive", "mean": 0.6}]
     >>> scorers_compared({"candidates": tried, "criterion": "ap"})
@@ -153,9 +156,13 @@ def scorers_compared(selection: Mapping[str, Any]) -> str:
         if "scorer" in candidate:
             scorer = candidate["scorer"]
             best[scorer] = max(candidate["mean"], best.get(scorer, -np.inf))
+    loss = ""
+    if len(best) <= 1:
+        # Models of version 0.1.0 do not have it.
+        best, loss = selection.get("by_softmax", {}), " with softmax"
     ranked = sorted(best.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{name} {mean:.4f}" for name, mean in ranked)
-    return f"; {selection['criterion']} by scorer: {listed}" if len(best) > 1 else ""
+    return f"; {selection['criterion']} by scorer{loss}: {listed}" if len(best) > 1 else ""
 
 
 def _result_table(selection: Mapping[str, Any], details: bool = True) -> ResultTable:

@@ -140,7 +140,7 @@ def tune(
     ):
         limits = SearchLimits(watch, seconds(time_limit), progress)
         search = GridSearch(splits, values, selected_by, limits, n_jobs)
-        candidates = search.train_grid(grid_points, log, compare_scorers=ranker.scorer == CHOSEN)
+        candidates, compared = search.train_grid(grid_points, log, compare_scorers=ranker.scorer == CHOSEN)
         chosen = _choose([candidate for candidate, _ in candidates], rule)
         final = candidates[chosen][1]
         if held_out is None and not limits.stopped:
@@ -160,6 +160,7 @@ def tune(
         if held_out is None
         else f"{len(held_out):,} validation queries",
         complete,
+        tuple(compared),
     )
     fitted = selection.ranker
     fitted.model_ = fitted.model_.with_selection(selection.to_dict()).with_quantiles(queries)
