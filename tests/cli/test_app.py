@@ -41,7 +41,7 @@ def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch, hel
     monkeypatch.setattr("marginrank.judging.JudgingServer.serve_forever", lambda *_, **__: None)
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
-    for command in COMMANDS:
+    for command in sorted(COMMANDS, key=lambda name: name not in ("train", "rank")):
         shown = help_of[command]
         examples = examples_of(shown)
         assert 1 <= len(examples) <= 2
@@ -60,6 +60,13 @@ def test_every_command_is_in_the_help_with_a_summary(help_of):
         assert not group or re.search(rf"^│ {group} +\w", help_of[""], re.MULTILINE)
     text = help_of[""]
     assert "0 success, 1 bad input, 2 bad usage, 130 interrupted" in text
+
+
+def test_the_help_lists_groups_among_commands_in_the_order_of_use(help_of):
+    listed = re.findall(r"^│ (\w+)  ", help_of[""], re.MULTILINE)
+    steps = ["inspect", "split", "train", "evaluate", "compare", "export", "serve", "clicks", "judge", "verify", "warmup"]
+    assert [name for name in listed if name in steps] == steps
+    assert help_of["clicks"].index("│ propensities") < help_of["clicks"].index("│ train")
 
 
 def test_help_loads_nothing_heavy():

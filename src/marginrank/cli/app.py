@@ -21,7 +21,7 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -50,21 +50,30 @@ from marginrank.errors import ComposedMessage, DataError, ParameterError
 from marginrank.runtime.files import rereadable_pipes
 from marginrank.version import __version__
 
-#: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
+#: Commands, also those of groups, in the order they are usually needed; others follow in alphabetical order.
 _FIRST: Final = (
+    "inspect",
+    "split",
+    "propensities",
     "train",
     "tune",
-    "rank",
-    "explain",
     "evaluate",
     "compare",
     "report",
+    "explain",
+    "rank",
+    "page",
+    "export",
+    "serve",
+    "drift",
     "fuse",
+    "clicks",
     "judge",
-    "split",
+    "recommend",
     "convert",
-    "inspect",
     "verify",
+    "measures",
+    "presets",
 )
 #: Modules that log what users are told: the columns that are read and, at a terminal, that kernels are compiled.
 _COLUMNS: Final = "marginrank.data.column_roles"
@@ -82,6 +91,11 @@ _VALUES: Final = {
     "float range": "NUMBER",
     "path": "FILE",
 }
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return names of commands in the order of the help."""
+    return sorted(names, key=lambda name: ([*_FIRST, name].index(name), name))
 
 
 class _PlainHelp:
@@ -159,7 +173,15 @@ def _in_options(message: BaseException | str, options: Mapping[str, OptionName])
     return message.written(lambda parameter: write_option(parameter, options))
 
 
-class _Commands(_PlainHelp, TyperGroup):
+class _OrderedHelp(_PlainHelp, TyperGroup):
+    """A group whose help lists commands and groups in the order they are usually needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the names in this order."""
+        return _ordered(self.commands)
+
+
+class _Commands(_OrderedHelp):
     """The group of commands; any error is printed as one line."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
@@ -177,7 +199,7 @@ class _Commands(_PlainHelp, TyperGroup):
         sys.exit(code)
 
 
-class _Group(_PlainHelp, TyperGroup):
+class _Group(_OrderedHelp):
     """A group of commands within the command line, one of which may be called without its name."""
 
     default: str | None = None
@@ -246,7 +268,7 @@ def _find(package: ModuleType) -> dict[str, ModuleType]:
     for entry in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{entry.name}")
         modules[entry.name.rstrip("_").replace("_", "-")] = module
-    return {name: modules[name] for name in sorted(modules, key=lambda name: ([*_FIRST, name].index(name), name))}
+    return {name: modules[name] for name in _ordered(modules)}
 
 
 def _add(group: typer.Typer, name: str, module: ModuleType) -> Iterator[str]:
