@@ -64,6 +64,11 @@ def scattered():
     write("data.txt", *(f"{row % 3} qid:{row % 4} 1:{row % 3} 2:{row % 5}" for row in range(40)))
 
 
+def missing_in_products():
+    lines = Path("products.csv").read_text().splitlines()
+    write("products.csv", lines[0], lines[1].rpartition(",")[0] + ",", *lines[2:])
+
+
 def other_topics():
     lines = Path("bm25.run").read_text().splitlines()
     write("short.run", *(line for line in lines if not line.startswith("1 ")))
@@ -82,6 +87,11 @@ def collapsing():
     ("prepare", "words", "expected"),
     [
         (missing, "train data.csv -C 1 -o new.safetensors --force", {"--scorer", "--missing"}),
+        (
+            missing_in_products,
+            "clicks train clicks.csv --table products.csv --propensities eta=1 -C 1 -o new.safetensors --force",
+            {"--scorer", "--missing"},
+        ),
         (missing, "convert data.csv new.queries --force", {"--missing"}),
         (text_column, "train data.csv -C 1 -o new.safetensors --force", {"--feature"}),
         (text_column, "inspect data.csv", {"--feature"}),

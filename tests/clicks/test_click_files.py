@@ -72,8 +72,12 @@ def test_errors_name_the_row_of_the_file_whatever_its_block(tmp_path, monkeypatc
 
 def test_columns_are_named_or_recognized():
     frame = frame_of().rename(columns={"rank": "place"})
-    with pytest.raises(DataError, match=r"no column of the position among .* position="):
+    with pytest.raises(DataError, match=r"no column of positions among .*; name it with position=$"):
         read_clicks(frame)
+    nothing = frame.rename(columns={"clicked": "hit", "doc_id": "article"})
+    missing = r"no columns of document ids, positions, clicks among .* name them with document=, position=, clicked=$"
+    with pytest.raises(DataError, match=missing):
+        read_clicks(nothing)
     assert read_clicks(frame, position="place").depth == 4
     with pytest.raises(DataError, match="no column 'plaec'; did you mean 'place'"):
         read_clicks(frame, position="plaec")

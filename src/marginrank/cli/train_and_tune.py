@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -48,7 +49,7 @@ class TuneOptions:
         typer.Option(
             metavar="MEASURE",
             help="The measure, or mix of measures, to select by.",
-            show_default=f"that of --measure or --preset, else {DEFAULT_MEASURE}",
+            show_default=f"that of --measure or --preset, else {DEFAULT_MEASURE}; on clicks dcg@10",
             autocompletion=measure_names,
         ),
     ] = None
@@ -214,9 +215,9 @@ def fit(
 
 
 def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions, client: Any) -> AnyQueries:
-    """Read judged data, here or on a cluster; of missing values, say what the method can do with them."""
+    """Read judged data, here or on a cluster."""
     missing = "nan" if method.takes_nan else None
-    try:
+    with advising_on_missing_values(method):
         if client is None:
             return reading.read_queries(paths, missing)
         from marginrank.distributed import DistributedQueries  # noqa: PLC0415
@@ -225,6 +226,13 @@ def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions,
         if not queries.has_grades:
             raise DataError("no grades in this data, and they are needed here", path=paths[0])
         return queries
+
+
+@contextmanager
+def advising_on_missing_values(method: MethodOptions) -> Iterator[None]:
+    """Say in errors about missing values what the method can do with them."""
+    try:
+        yield
     except DataError as error:
         from marginrank.data.arrays import MISSING_ADVICE  # noqa: PLC0415
 

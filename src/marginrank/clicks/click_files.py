@@ -32,7 +32,7 @@ _USUAL: Final = {
     "propensity": ("propensity",),
     "time": ("time", "timestamp"),
 }
-_NEEDED: Final = ("query", "document", "position", "clicked")
+_NEEDED: Final = {"query": "query ids", "document": "document ids", "position": "positions", "clicked": "clicks"}
 _IDS: Final = ("query", "document", "impression", "system")
 #: Bytes of CSV, and rows of Parquet, at a time.
 _CSV_BLOCK: Final = 1 << 24
@@ -185,11 +185,15 @@ def choose_click_columns(names: Sequence[str], given: Mapping[str, str | None]) 
         name = given.get(role) or next((spelled[word] for word in usual if word in spelled), None)
         if name is not None:
             _check_column(name, names)
-        if name is None and role in _NEEDED:
-            columns = ", ".join(map(repr, names[:8]))
-            raise DataError(f"no column of the {role} among {columns}; name it with ", Parameter(role, ...))
         if name is not None:
             chosen[role] = name
+    absent = [role for role in _NEEDED if role not in chosen]
+    if absent:
+        roles = ", ".join(_NEEDED[role] for role in absent)
+        columns = ", ".join(map(repr, names[:8]))
+        noun, pronoun = ("column", "it") if len(absent) == 1 else ("columns", "them")
+        options = [piece for role in absent for piece in (", ", Parameter(role, ...))]
+        raise DataError(f"no {noun} of {roles} among {columns}; name {pronoun} with ", *options[1:])
     return chosen
 
 

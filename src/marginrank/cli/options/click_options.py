@@ -223,7 +223,9 @@ class PropensityOptions:
 
 
 def system_scores(log: ClickLog, systems: Sequence[Path], names: Sequence[str]) -> dict[str, FloatArray]:
-    """Score the shown documents by models, or by columns of the features."""
+    """Score the shown documents by models, or by columns of the features, in which a missing value is ranked last."""
+    import numpy as np  # noqa: PLC0415
+
     from marginrank.model.file_format import is_model  # noqa: PLC0415
 
     scores = {}
@@ -231,7 +233,8 @@ def system_scores(log: ClickLog, systems: Sequence[Path], names: Sequence[str]) 
         if path.exists() and not is_model(path):
             raise DataError("a system is a model, or the name of a feature", path=path)
         if not path.exists():
-            scores[name] = log.documents.feature(str(path))
+            values = log.documents.feature(str(path))
+            scores[name] = np.where(np.isnan(values), -np.inf, values)
             continue
         ranker = load_ranker(path)
         try:

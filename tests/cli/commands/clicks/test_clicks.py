@@ -102,6 +102,17 @@ def test_systems_are_evaluated_and_compared(run):
     assert by_rank["verdict"] == "better"
 
 
+def test_documents_without_a_value_of_a_column_are_ranked_last(run, folder):
+    lines = (folder / "products.csv").read_text().splitlines()
+    means = []
+    for value in ("", "-1000"):
+        emptied = [line.rpartition(",")[0] + f",{value}" if row % 5 == 1 else line for row, line in enumerate(lines)]
+        (folder / "products.csv").write_text("\n".join(emptied) + "\n")
+        words = ("clicks", "evaluate", "clicks.csv", "stars", *JOINED, "--propensities", "eta=1", "--json")
+        means.append(run(*words).json["systems"]["stars"]["mean"])
+    assert means[0] == means[1]
+
+
 def test_a_page_is_written(run):
     pytest.importorskip("vl_convert", reason="reports need vl-convert-python")
     words = ("clicks", "report", "clicks.csv", "stars", "price", *JOINED, "--propensities", "harvest")

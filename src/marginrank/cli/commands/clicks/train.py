@@ -17,7 +17,7 @@ from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import out_option, preset_names
 from marginrank.cli.output import Details, Force, Output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
-from marginrank.cli.train_and_tune import TuneOptions, fit
+from marginrank.cli.train_and_tune import TuneOptions, advising_on_missing_values, fit
 from marginrank.runtime.text import printable
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def command(
         _check_mix(C, tuning, checkpointing)
 
     def read(paths: Sequence[Path]) -> Queries:
-        log = table.read(paths[0], clicks, "nan" if method.takes_nan else None)
+        with advising_on_missing_values(method):
+            log = table.read(paths[0], clicks, "nan" if method.takes_nan else None)
         return log.to_queries(correction.of(log), negative=negative)
 
     if with_judged is not None:
