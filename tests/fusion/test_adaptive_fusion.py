@@ -90,6 +90,18 @@ def test_sql_scores_the_same(tmp_path, dialect):
     assert len(verify(target, tmp_path / "fusion.sql").X) == 180
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("python", "python takes all rankers but .*; this model combines runs; targets for this model: sql$"),
+        ("vespa", "vespa takes linear, adaptive, .*; it is not a weighted sum; targets for this model: sql$"),
+    ],
+)
+def test_targets_other_than_sql_are_refused(tmp_path, target, message):
+    with pytest.raises(DataError, match=message):
+        adaptive().export(target, tmp_path / "fusion")
+
+
 def test_files_and_shuffled_rows_score_the_same(tmp_path):
     adaptive().save(tmp_path / "fusion")
     queries = made_up_runs(1, 100)

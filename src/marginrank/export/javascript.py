@@ -35,7 +35,7 @@ class JavaScript(Target):
     """Write a JavaScript module for Node.js or the browser: ``score`` and ``rank``."""
 
     name = "javascript"
-    takes: ClassVar[str] = "all models but those with a kernel given as a function"
+    takes: ClassVar[str] = "all rankers but those with a kernel given as a function"
     suffix: ClassVar[str] = ".js"
 
     def refusal(self, function: ScoringFunction) -> Message | None:

@@ -37,7 +37,7 @@ class Onnx(Target):
     """
 
     name = "onnx"
-    takes: ClassVar[str] = "all models but those with a kernel given as a function"
+    takes: ClassVar[str] = "all rankers but those with a kernel given as a function"
     suffix: ClassVar[str] = ".onnx"
     precision: Precision = "float32"
 

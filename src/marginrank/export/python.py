@@ -25,7 +25,7 @@ class PythonCode(Target):
     """Write a Python module that needs nothing but Python 3.7 or newer: ``score`` and ``rank``."""
 
     name = "python"
-    takes: ClassVar[str] = "all models but those with a kernel given as a function"
+    takes: ClassVar[str] = "all rankers but those with a kernel given as a function"
     suffix: ClassVar[str] = ".py"
 
     def refusal(self, function: ScoringFunction) -> Message | None:

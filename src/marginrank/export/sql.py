@@ -318,7 +318,7 @@ class Sql(Target):
     """
 
     name = "sql"
-    takes: ClassVar[str] = "linear, additive and tree models, and fusions"
+    takes: ClassVar[str] = "linear, adaptive, additive and tree models, and fusions"
     suffix: ClassVar[str] = ".sql"
     takes_fusions: ClassVar[bool] = True
     dialect: Dialect = "ansi"

@@ -49,7 +49,7 @@ class Vespa(Target):
     """
 
     name = "vespa"
-    takes: ClassVar[str] = "linear, additive and tree models, and linear fusions with features minmax or rrf"
+    takes: ClassVar[str] = "linear, adaptive, additive and tree models, and linear fusions with features minmax or rrf"
     suffix: ClassVar[str] = ".profile"
     takes_fusions: ClassVar[bool] = True
     profile: str = "marginrank"
