@@ -39,7 +39,7 @@ def fit(monkeypatch):
 
     def trained(queries, left, preset="svmmap", start=None, **options):
         monkeypatch.setattr("marginrank.preparation.scaling._COPIED_BYTES", 0 if left else 1 << 60)
-        assert (scale(queries, "standard", may_leave=True).left is not None) == left
+        assert (scale(queries, "standard", may_defer=True).deferred is not None) == left
         return Ranker(preset, C=10.0, scaling="standard", **options).fit(queries, start=start)
 
     return trained
@@ -95,8 +95,8 @@ def test_training_goes_on_with_the_scaling_of_the_model(fit):
     scaling = ranker.model_.scaler
     ranker.partial_fit(queries_of(seed=3))
     assert ranker.model_.scaler.mean_.tolist() == scaling.mean_.tolist()
-    unchanged = scale_as(queries, "standard", scaling, lambda X: X, may_leave=True)
-    assert unchanged.left is scaling
+    unchanged = scale_as(queries, "standard", scaling, lambda X: X, may_defer=True)
+    assert unchanged.deferred is scaling
     assert unchanged.queries is queries
 
 
@@ -123,8 +123,8 @@ COPIED = {
 @pytest.mark.parametrize("X", COPIED.values(), ids=COPIED)
 def test_features_are_copied_if_dividing_weights_would_cost_precision(X, monkeypatch):
     monkeypatch.setattr("marginrank.preparation.scaling._COPIED_BYTES", 0)
-    scaled = scale(Queries.from_arrays(X, [0, 1, 2], group=[3]), "standard", may_leave=True)
-    assert scaled.left is None
+    scaled = scale(Queries.from_arrays(X, [0, 1, 2], group=[3]), "standard", may_defer=True)
+    assert scaled.deferred is None
     expected = (np.array([0.0, 1.0, 3.0]) - 4 / 3) / np.sqrt(14 / 9)
     np.testing.assert_allclose(scaled.queries.X[:, 0], expected, rtol=1e-7)
 
@@ -154,5 +154,5 @@ def test_sparse_features_are_copied_if_single_precision_does_not_hold_them(size,
 
 def test_little_data_is_copied():
     queries = queries_of()
-    assert scale(queries, "standard", may_leave=True).left is None
-    assert scale(queries, None, may_leave=True).queries is queries
+    assert scale(queries, "standard", may_defer=True).deferred is None
+    assert scale(queries, None, may_defer=True).queries is queries

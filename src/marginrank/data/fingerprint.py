@@ -23,7 +23,7 @@ _WORDS_BYTES: Final = 8 * _LANES
 def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
     """Sixteen hex digits that tell data sets apart: a digest of features, grades, offsets and weights.
 
-    It notices data that changed by accident; data made to have a given digest it does not notice.
+    It detects accidental changes, not data made to have a given digest.
 
     It depends on the bits of the numbers and not on how they lie in memory: a copy, a Fortran-ordered array, a
     memory-mapped one and CSR with wider indices have the digest of the original. float32 and float64, dense and CSR,

@@ -65,7 +65,6 @@ OtherQueries = TypeVar("OtherQueries", bound=AnyQueries)
 #: Largest feature whose sums of squares, times C, stay far from overflow.
 _LARGEST: Final = 1e60
 
-
 #: Features up to this size are copied: passes over little data take longer if weights are divided. ``fit`` of 50
 #: queries: 1.1 without copies.
 _COPIED_BYTES: Final = 1 << 23
@@ -94,18 +93,18 @@ class FittedScaling(Generic[SomeQueries]):
     """Scaled queries, and the scaling.
 
     Args:
-        queries: The queries; not scaled if they are ``left``.
+        queries: The queries; not scaled if the scaling is deferred.
         scaling: Name of the scaling; None if there is none.
         scaler: The scaling.
         before: Function that is applied to features before scaling.
-        left: Means and standard deviations, if the scorer has to apply them.
+        deferred: Means and standard deviations that the scorer has to apply, if any.
     """
 
     queries: SomeQueries
     scaling: str | None
     scaler: FeatureTransformer | None
     before: Before = _unchanged
-    left: Standardize | None = None
+    deferred: Standardize | None = None
 
     def apply(self, queries: OtherQueries) -> OtherQueries:
         """Return other queries on the same scale."""
@@ -122,7 +121,7 @@ def scale(
     *,
     matters: bool = True,
     before: Before = _unchanged,
-    may_leave: bool = False,
+    may_defer: bool = False,
 ) -> FittedScaling[SomeQueries]:
     """Learn a scaling by name and apply it.
 
@@ -131,8 +130,8 @@ def scale(
         scaling: ``auto``, one of `SCALINGS`, or None.
         matters: Whether the scale of features matters; if not, ``auto`` means no scaling.
         before: Function that is applied to features before scaling.
-        may_leave: Whether the scorer can apply means and standard deviations, so that no copy is made if
-            `_can_be_left` allows it.
+        may_defer: Whether the scorer can apply means and standard deviations, so that no copy is made if
+            `_deferrable` allows it.
     """
     queries = _with(queries, before)
     name, learned = scaling, None
@@ -145,7 +144,7 @@ def scale(
     if name not in SCALINGS:
         raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
     scaler = SCALINGS[name]().fit(queries) if learned is None else learned
-    scaled = _scaled(queries, name, scaler, before, may_leave)
+    scaled = _scaled(queries, name, scaler, before, may_defer)
     # The model has the names of the features; its scaling takes and returns arrays, whatever scikit-learn's settings.
     scaler.set_output(transform="default")
     if hasattr(scaler, "feature_names_in_"):
@@ -159,25 +158,25 @@ def scale_as(
     scaler: FeatureTransformer | None,
     before: Before,
     *,
-    may_leave: bool = False,
+    may_defer: bool = False,
 ) -> FittedScaling[SomeQueries]:
     """Apply a fitted scaling."""
     queries = _with(queries, before)
     if scaler is None:
         return FittedScaling(queries, scaling, None, before)
-    return _scaled(queries, scaling, scaler, before, may_leave)
+    return _scaled(queries, scaling, scaler, before, may_defer)
 
 
 def _scaled(
-    queries: SomeQueries, name: str | None, scaler: FeatureTransformer, before: Before, may_leave: bool
+    queries: SomeQueries, name: str | None, scaler: FeatureTransformer, before: Before, may_defer: bool
 ) -> FittedScaling[SomeQueries]:
-    if may_leave and isinstance(scaler, Standardize) and isinstance(queries, Queries) and _can_be_left(scaler, queries):
+    if may_defer and isinstance(scaler, Standardize) and isinstance(queries, Queries) and _deferrable(scaler, queries):
         return FittedScaling(queries, name, scaler, before, scaler)
     return FittedScaling(scaler.transform(queries), name, scaler, before)
 
 
-def _can_be_left(scaler: Standardize, queries: Queries) -> bool:
-    """Return whether features are many, and scores of weights that are divided instead would be precise."""
+def _deferrable(scaler: Standardize, queries: Queries) -> bool:
+    """Return whether features are large, and weights can be divided instead without a loss of precision."""
     check_columns(scaler, queries)
     X: Any = queries.X
     values = X.data if queries.is_sparse else X

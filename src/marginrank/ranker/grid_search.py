@@ -156,8 +156,8 @@ class GridSearch:
                 break
             softmax, solver = SoftmaxCrossEntropy(), Auto(tol=_COMPARISON_TOL)
             plan = replace(point.plan, loss=softmax, bound="hinge", solver=solver, silent=True)
-            candidates = search._train_points([replace(point, plan=plan)], softmax_log)
-            compared[point.plan.scorer] = max((one for one, _ in candidates), key=lambda one: one.mean)
+            candidates = [candidate for candidate, _ in search._train_points([replace(point, plan=plan)], softmax_log)]
+            compared[point.plan.scorer] = max(candidates, key=lambda candidate: candidate.mean)
         return compared
 
     def _train_points(self, grid_points: Sequence[GridPoint], log: Log | None) -> Candidates:

@@ -16,7 +16,7 @@ from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, FloatArray
 
 #: Rows that are converted to float64 together.
-_ROWS: Final = 1 << 18
+BLOCK_ROWS: Final = 1 << 18
 
 
 class DeviceFeatures:
@@ -77,11 +77,11 @@ class DeviceFeatures:
 
     def blocks(self) -> Iterator[Any]:
         """Yield the rows as tensors of float64, some at a time."""
-        return (rows.double() for rows in self.values.split(_ROWS))
+        return (rows.double() for rows in self.values.split(BLOCK_ROWS))
 
     def is_finite(self, allow_nan: bool) -> bool:
         """Return whether no value is infinite or, unless that is allowed, NaN."""
-        blocks = [(~rows.isinf() if allow_nan else rows.isfinite()).all() for rows in self.values.split(_ROWS)]
+        blocks = [(~rows.isinf() if allow_nan else rows.isfinite()).all() for rows in self.values.split(BLOCK_ROWS)]
         return all(bool(finite) for finite in blocks)
 
     def filled(self, fill: FloatArray) -> DeviceFeatures:
@@ -110,7 +110,7 @@ class DeviceFeatures:
         divisor = self.device.tensor(np.where(scale > 0, scale, 1.0))
         with enough_memory(self.shape, device):
             scaled = torch.empty_like(self.values, dtype=torch.float64)
-        for rows, out in zip(self.blocks(), scaled.split(_ROWS), strict=True):
+        for rows, out in zip(self.blocks(), scaled.split(BLOCK_ROWS), strict=True):
             torch.div(rows - start, divisor, out=out)
             out.masked_fill_(~(varies | rows.isnan()), 0.0)
         return DeviceFeatures(scaled)

@@ -70,19 +70,19 @@ def bind_scorer(
             plan.scaling,
             matters=plan.scorer.scale_matters,
             before=plan.scorer.before_scaling,
-            may_leave=plan.scorer.weights_features,
+            may_defer=plan.scorer.weights_features,
         )
         # Half of the time, so that the solver has as much.
         scorer, form = plan.scorer.with_time_limit(time_limit / 2), None
     else:
         _check_continues(plan, model, queries)
-        may_leave = plan.scorer.weights_features and model.form.weights_features
-        scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling, may_leave=may_leave)
+        may_defer = plan.scorer.weights_features and model.form.weights_features
+        scaling = scale_as(queries, model.scaling, model.scaler, model.form.before_scaling, may_defer=may_defer)
         scorer, form = plan.scorer, model.form
     ready = documents_to_learn_from(scaling.queries, plan.weighting, plan.unjudged)
     prepared = prepare(scorer, ready, plan.n_jobs, form)
-    if scaling.left is not None and isinstance(prepared, PreparedScorer):
-        prepared = StandardizedScorer(prepared, scaling.left.mean_, scaling.left.scale_)
+    if scaling.deferred is not None and isinstance(prepared, PreparedScorer):
+        prepared = StandardizedScorer(prepared, scaling.deferred.mean_, scaling.deferred.scale_)
     # If the scorer made its own copy, the scaled features can be freed.
     return replace(scaling, queries=queries), prepared
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
-from marginrank.runtime.device_features import DeviceFeatures, enough_memory
+from marginrank.runtime.device_features import BLOCK_ROWS, DeviceFeatures, enough_memory
 from marginrank.typing import FloatArray, IntArray
-
-#: Rows that are converted to float64 together.
-_ROWS: Final = 1 << 18
 
 
 class GpuFeatures:
@@ -30,7 +27,7 @@ class GpuFeatures:
 
     def scores(self, w: Any, start: int = 0, stop: int | None = None) -> Any:
         """Return X·w for the rows from ``start`` to ``stop``."""
-        return self.device.torch.cat([rows.double() @ w for rows in self._X[start:stop].split(_ROWS)])
+        return self.device.torch.cat([rows.double() @ w for rows in self._X[start:stop].split(BLOCK_ROWS)])
 
     def sums(self, gradient: Any, bounds: IntArray) -> Any:
         """Return Xᵀ·gradient for the rows between each two bounds."""
@@ -47,5 +44,5 @@ class GpuFeatures:
 
 
 def _sum(X: Any, gradient: Any) -> Any:
-    blocks = zip(X.split(_ROWS), gradient.split(_ROWS), strict=True)
+    blocks = zip(X.split(BLOCK_ROWS), gradient.split(BLOCK_ROWS), strict=True)
     return sum(rows.double().T @ block for rows, block in blocks)
