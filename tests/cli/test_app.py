@@ -64,7 +64,7 @@ def test_every_command_is_in_the_help_with_a_summary(help_of):
 
 def test_the_help_lists_groups_among_commands_in_the_order_of_use(help_of):
     listed = re.findall(r"^│ (\w+)  ", help_of[""], re.MULTILINE)
-    steps = ["inspect", "split", "train", "evaluate", "compare", "export", "serve", "clicks", "judge", "verify", "warmup"]
+    steps = ["inspect", "split", "train", "evaluate", "export", "serve", "clicks", "judge", "verify", "warmup"]
     assert [name for name in listed if name in steps] == steps
     assert help_of["clicks"].index("│ propensities") < help_of["clicks"].index("│ train")
 

@@ -264,6 +264,13 @@ class Fusion(BaseEstimator):
         """The measure, or mix of measures, to choose by."""
         return self.measure or DEFAULT_MEASURE
 
+    @property
+    def run_names(self) -> list[str] | None:
+        """The names of the runs that this fusion combines; None if they have none."""
+        check_is_fitted(self)
+        names = self.ranker_.model_.feature_names
+        return None if names is None else list(run_names(parse_features(self.kinds_), names, len(names)))
+
     def predict(self, queries: Queries) -> FloatArray:
         """Return one score per row; higher is better, within a query.
 
@@ -367,11 +374,9 @@ class Fusion(BaseEstimator):
 
     def _in_order(self, queries: Queries) -> Queries:
         """Return the runs in the order of training, if both have names."""
-        given, names = queries.feature_names, self.ranker_.model_.feature_names
-        if given is None or names is None:
+        given, known = queries.feature_names, self.run_names
+        if given is None or known is None:
             return queries
-        kinds = parse_features(self.kinds_)
-        known = run_names(kinds, names, len(names))
         if sorted(given) != sorted(known):
             raise DataError(
                 f"this model combines the runs {', '.join(known)}, and these are {', '.join(given)}; give the same runs"

@@ -61,6 +61,19 @@ def test_queries_with_blanks_are_written_as_a_table(run, fails, folder):
     assert first.startswith("red shoe 0,1,d")
     assert run("fuse", "table.csv", "-q", "--apply", "new.safetensors", "-o", "again.csv").code == 0
     assert (folder / "again.csv").read_text() == (folder / "fused.csv").read_text()
+    more = [f"{row},{number % 7}" for number, row in enumerate(rows)]
+    (folder / "more.csv").write_text("\n".join(["query,document_id,grade,bm25,dense,price", *more]) + "\n")
+    assert run("fuse", "more.csv", "-q", "--apply", "new.safetensors", "-o", "more_fused.csv").code == 0
+    assert (folder / "more_fused.csv").read_text() == (folder / "fused.csv").read_text()
+
+
+@pytest.mark.usefixtures("few_Cs")
+@pytest.mark.parametrize("gain", [0.02, -0.02])
+def test_kinds_that_engines_cannot_compute_are_advised_if_they_are_better(run, monkeypatch, gain):
+    monkeypatch.setattr(Fusion, "cost_of_engines", property(lambda _: ("percentile", gain)))
+    shown = run(*RUNS, "--measure", "auc").out
+    assert f"would change auc by {gain:+.4f} on held-out queries" in shown
+    assert ("take it with --kinds percentile" in shown) == (gain > 0)
 
 
 @pytest.mark.usefixtures("few_Cs")

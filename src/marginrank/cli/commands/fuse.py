@@ -247,7 +247,8 @@ def _apply(
 ) -> tuple[dict[str, Any], str]:
     from marginrank.fusion import Fusion  # noqa: PLC0415
 
-    fusion, queries = Fusion.load(apply), _read_unjudged(sources, reading)
+    fusion = Fusion.load(apply)
+    queries = _read_unjudged(sources, reading, fusion.run_names)
     _check_names(queries, out, sources[0])
     try:
         return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
@@ -269,7 +270,8 @@ def _learned(fusion: Fusion, queries: Queries) -> tuple[dict[str, Any], str]:
         record["forgone"] = {"kinds": other, "gain": gain}
         text += (
             f"\n{' and '.join(ENGINE_KINDS)} can be computed by search engines; {other}, which cannot, would change "
-            f"{fusion.criterion} by {gain:+.4f} on held-out queries; --kinds {other} takes it"
+            f"{fusion.criterion} by {gain:+.4f} on held-out queries"
+            + (f"; take it with --kinds {other}" if gain > 0 else "")
         )
     if health is not None:
         record["health"] = asdict(health)
@@ -320,13 +322,13 @@ def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> t
     return data, {}
 
 
-def _read_unjudged(sources: list[Path], reading: ReadingOptions) -> Queries:
+def _read_unjudged(sources: list[Path], reading: ReadingOptions, names: list[str] | None) -> Queries:
     from marginrank.data.reader import recognize  # noqa: PLC0415
     from marginrank.fusion import pool_runs, read_runs  # noqa: PLC0415
 
     if all(recognize(path) == "run" for path in sources):
         return pool_runs(read_runs(sources))
-    return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
+    return reading.read_queries(sources, missing=reading.missing or "nan", features=names, judged=False)
 
 
 def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str | None) -> Any:
