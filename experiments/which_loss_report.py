@@ -477,6 +477,8 @@ def _draw_curves(results: Mapping[str, Any]) -> Any:
 
 
 def _draw_costs(rows: Sequence[Sequence[Any]]) -> Any:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
+
     figure = new_figure(8.0, 1.0 + 0.28 * len(rows))
     axes = figure.subplots()
     for at, (shown, marker) in enumerate(zip(COLLECTIONS.values(), "osv^D", strict=True), 1):
@@ -484,6 +486,9 @@ def _draw_costs(rows: Sequence[Sequence[Any]]) -> Any:
     axes.set_yticks(range(len(rows)), [str(row[0]) for row in rows])
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel="CPU seconds")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.legend(frameon=False, fontsize="small")
     axes.grid(alpha=0.3)
     return figure
