@@ -161,6 +161,8 @@ def test_bad_requests():
         tune(Ranker(), TRAIN, valid=VALID, time_limit=0)
     with pytest.raises(DataError, match="one query cannot be split into folds"):
         tune(Ranker(), TRAIN[0])
+    with pytest.raises(DataError, match=r"^in a fold, every training query .*; give more queries .*, or validation"):
+        tune(Ranker(), [[1.0], [2.0], [3.0], [4.0]], [1, 0, 0, 0], group=[2, 2], folds=2)
     empty = Queries.from_arrays(VALID.X, np.zeros(VALID.n_documents), qid=np.repeat(np.arange(60), 10))
     with pytest.raises(DataError, match="no validation query has a relevant document"):
         tune(Ranker(), TRAIN, valid=empty)

@@ -31,6 +31,7 @@ from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.training.checkpoint import Log
+from marginrank.training.loss_minimizer import NO_ORDER
 from marginrank.training.plan import FitContext, Plan, Start
 from marginrank.training.progress import Progress
 from marginrank.training.tight_bound import Tight
@@ -295,7 +296,15 @@ class GridSearch:
             limits,
             running if plan.capabilities.resumes else None,
         )
-        models = train_path(plan if start is None else _with_bound_of(plan, start), train, context)
+        try:
+            models = train_path(plan if start is None else _with_bound_of(plan, start), train, context)
+        except DataError as error:
+            if len(self.splits) == 1 or error.message != (NO_ORDER,):
+                raise
+            raise DataError(
+                "in a fold, every training query has a single document or a single grade, so there is nothing to "
+                "learn; give more queries with documents of different grades, or validation queries"
+            ) from None
         stopped_at = next((number for number, model in enumerate(models) if limits.cut_short(model)), None)
         # C grows along a path, so larger ones than the first that was stopped were not reached.
         models = models if stopped_at is None else models[: stopped_at + 1]
