@@ -50,6 +50,7 @@ def test_judgements_and_texts_are_read(folder):
         ("qrels/test.tsv", QRELS + "q1\td2\tnan\n", r"test\.tsv.*5: grade nan is not a number; leave out the line"),
         ("qrels/test.tsv", QRELS + "q1\td2\tinf\n", "grade inf is not a number"),
         ("corpus.jsonl", '{"text": "a"}\n', "no document; a line reads"),
+        ("corpus.jsonl", '{"_id": "d1", "title": 5}\n', r"corpus\.jsonl:1: no document; a line reads"),
         ("corpus.jsonl", 2 * '{"_id": "d1", "text": "a"}\n', r"corpus\.jsonl:2: document d1 twice; keep one line"),
     ],
 )

@@ -119,10 +119,11 @@ def _read_corpus(path: Path) -> dict[str, str]:
         try:
             document = json.loads(line)
             name, parts = str(document["_id"]), (document.get("title"), document.get("text"))
+            text = " ".join(part for part in parts if part)
         except (ValueError, TypeError, KeyError, AttributeError):
             problem = 'no document; a line reads {"_id": "d1", "title": "...", "text": "..."}'
             raise DataError(problem, path=path, line=number) from None
         if name in texts:
             raise DataError(f"document {name} twice; keep one line", path=path, line=number)
-        texts[name] = " ".join(part for part in parts if part)
+        texts[name] = text
     return texts
