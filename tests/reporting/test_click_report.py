@@ -33,7 +33,7 @@ def scores(log, sign):
 
 def test_the_page_has_what_the_library_says(log, tmp_path):
     curve = Propensities.power(1.0, 3, clip=0.4)
-    systems = {"up <b>": scores(log, 1), "down": scores(log, -1)}
+    systems = {"down": scores(log, -1), "up <b>": scores(log, 1)}
     report = write_click_report(tmp_path / "page.html", log, systems, "dcg@2", propensities=curve, title="A & B")
     page = (tmp_path / "page.html").read_text()
     for name, of in systems.items():
@@ -55,7 +55,7 @@ def test_the_page_has_what_the_library_says(log, tmp_path):
 
 
 def test_lower_ranks_are_better(log, tmp_path):
-    systems = {"up": scores(log, 1), "down": scores(log, -1)}
+    systems = {"down": scores(log, -1), "up": scores(log, 1)}
     curve = Propensities.power(1.0, 3)
     report = write_click_report(tmp_path / "page.html", log, systems, "rank", propensities=curve, estimator="snips")
     assert report.comparison.rows[0].difference < 0

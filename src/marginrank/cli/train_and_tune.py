@@ -230,7 +230,7 @@ def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions,
 
 @contextmanager
 def advising_on_missing_values(method: MethodOptions) -> Iterator[None]:
-    """Say in errors about missing values what the method can do with them."""
+    """Replace the advice of errors about missing values by what the method can do with them."""
     try:
         yield
     except DataError as error:

@@ -16,7 +16,7 @@ from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Comparison, PairedComparison
 from marginrank.evaluation.evaluation import Evaluation
-from marginrank.evaluation.systems import System, orderings, score_documents
+from marginrank.evaluation.systems import System, default_baseline, orderings, score_documents
 from marginrank.reporting import charts
 from marginrank.reporting.html_elements import (
     Cell,
@@ -117,7 +117,7 @@ def write_click_report(
         measure: As in `marginrank.clicks.evaluate_clicks`.
         propensities: By default those of the rows.
         estimator: ``ips`` or ``snips``.
-        baseline: The system that others are compared with; the last one by default.
+        baseline: The system that others are compared with; by default the first that was not trained.
         title: Title of the page.
     """
     if not systems:
@@ -125,7 +125,7 @@ def write_click_report(
     if baseline is not None and baseline not in systems:
         raise ParameterError(Parameter("baseline"), f" is {baseline!r}; the systems are {', '.join(systems)}")
     scores = {name: np.asarray(score_documents(log.documents, system)) for name, system in systems.items()}
-    baseline = baseline or list(systems)[-1]
+    baseline = baseline or default_baseline(systems)
     unweighted = Propensities.power(0.0, log.depth)
 
     def estimates(curve: Propensities | None, kind: Estimator) -> dict[str, Evaluation]:

@@ -102,6 +102,16 @@ def test_systems_are_evaluated_and_compared(run):
     assert by_rank["verdict"] == "better"
 
 
+def test_the_baseline_may_be_another_column_and_is_no_model_by_default(run):
+    pytest.importorskip("vl_convert", reason="reports need vl-convert-python")
+    log = ("clicks.csv", *JOINED, "--propensities", "eta=1")
+    run("clicks", "train", *log, "-C", "1", "-o", "new.safetensors")
+    evaluated = run("clicks", "evaluate", log[0], "new.safetensors", *log[1:], "--baseline", "price", "--json").json
+    assert [(row["system"], row["other"]) for row in evaluated["comparisons"]] == [("new", "price")]
+    words = ("clicks", "report", log[0], "price", "new.safetensors", *log[1:], "-o", "clicks.html", "--json")
+    assert " new to price: " in run(*words).json["verdict"]
+
+
 def test_documents_without_a_value_of_a_column_are_ranked_last(run, folder):
     lines = (folder / "products.csv").read_text().splitlines()
     means = []

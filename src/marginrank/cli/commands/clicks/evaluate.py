@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.click_options import (
     ClickFeatureOptions,
     ClickLogOptions,
@@ -17,7 +16,7 @@ from marginrank.cli.options.click_options import (
 )
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
-from marginrank.cli.system_files import columns_among, system_names
+from marginrank.cli.system_files import columns_among, system_names, with_baseline
 from marginrank.runtime.text import table as text_table
 
 EXAMPLES: Final = (
@@ -28,6 +27,11 @@ EXAMPLES: Final = (
 ClickSystems: TypeAlias = Annotated[
     list[Path], typer.Argument(metavar="SYSTEM", help="Models, or names of features to rank by.")
 ]
+
+
+def names_of(systems: list[Path]) -> list[str]:
+    """Return the names of models and features."""
+    return system_names(systems, columns_among(systems))
 
 
 def command(
@@ -49,7 +53,9 @@ def command(
     ] = "ips",
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="SYSTEM", help="Compare the others with this system.", show_default="every pair"),
+        typer.Option(
+            metavar="SYSTEM", help="The system to compare with: one of SYSTEM, or another.", show_default="every pair"
+        ),
     ] = None,
     judged: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Judged queries with document ids: do clicks and judges agree?")
@@ -59,9 +65,7 @@ def command(
 
     Each click counts 1/p. Ranks are among the documents that were shown for the query.
     """
-    names = system_names(systems, columns_among(systems))
-    if baseline is not None and baseline not in names:
-        raise UsageError(f"--baseline {baseline} is not among the systems: {', '.join(names)}")
+    systems, names, baseline = with_baseline(systems, baseline, names_of)
     check_inputs([] if judged is None else [judged])
     correction.check()
     from marginrank.clicks import click_agreement, click_interval, compare_clicks, evaluate_clicks  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from marginrank.cli.commands.clicks.evaluate import ClickSystems
+from marginrank.cli.commands.clicks.evaluate import ClickSystems, names_of
 from marginrank.cli.options.click_options import (
     ClickFeatureOptions,
     ClickLogOptions,
@@ -17,7 +17,7 @@ from marginrank.cli.options.click_options import (
 )
 from marginrank.cli.options.shared_options import out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_outputs
-from marginrank.cli.system_files import columns_among, system_names
+from marginrank.cli.system_files import columns_among, with_baseline
 from marginrank.runtime.text import printable
 
 EXAMPLES: Final = (
@@ -44,15 +44,19 @@ def command(
     ] = "ips",
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="SYSTEM", help="Compare the others with this system.", show_default="the last one"),
+        typer.Option(
+            metavar="SYSTEM",
+            help="The system to compare with: one of SYSTEM, or another.",
+            show_default="the first that is not a model",
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
     out: Annotated[Path, out_option("HTML file to write.", shown=True)] = Path("report.html"),
     force: Force = False,
 ) -> None:
     """Write an HTML page: propensities, what the correction changes, systems, and the queries that moved most."""
+    systems, names, baseline = with_baseline(systems, baseline, names_of)
     check_outputs([out], inputs=[log, *systems], force=force)
-    names = system_names(systems, columns_among(systems))
     correction.check()
     from marginrank.reporting.click_report import write_click_report  # noqa: PLC0415
 
@@ -67,7 +71,7 @@ def command(
             measure,
             propensities=curve,
             estimator=estimator,
-            baseline=baseline,
+            baseline=baseline or (names_of(columns_among(systems)) or names)[0],
             title=title or f"{', '.join(names)} by the clicks of {log.name}",
         )
     output.summary({**report.to_dict(), "output": out}, f"{printable(report.verdict)}\nwrote {printable(str(out))}")
