@@ -210,7 +210,7 @@ async function askName(problem) {
   find("welcome").hidden = false;
   find("name-hint").textContent = problem
     ? `That did not work: ${problem}.`
-    : "Your grades are stored under this name. Take the same name to go on later.";
+    : "Your grades are stored under this name. Use the same name to continue later.";
   find("name").focus();
   const known = await ask("raters").catch(() => ({ raters: [] }));
   find("raters").replaceChildren(...known.raters.map((name) => new Option(name, name)));

@@ -54,7 +54,7 @@ def command(
     scale: Annotated[
         str, typer.Option(help="Grades to choose from.")
     ] = "0=Irrelevant,1=Marginal,2=Fair,3=Good,4=Perfect",
-    seed: Annotated[int, typer.Option(help="Seed of the order of documents, which differs by rater.")] = 0,
+    random_state: Annotated[int, typer.Option(help="Seed of the order of documents, which differs by rater.")] = 0,
     in_order: Annotated[bool, typer.Option("--in-order", help="Judge in the order of the file.")] = False,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on.", show_default="the one used last")
@@ -86,7 +86,7 @@ def command(
     place = data.with_name(f"{data.name.partition('.')[0]}.judged.db") if db is None else db
     check_outputs([place], inputs=[data], force=True)
     with JudgementStore(place) as store:
-        server = JudgingServer(JudgingSession(store, documents, grades, None if in_order else seed), port)
+        server = JudgingServer(JudgingSession(store, documents, grades, None if in_order else random_state), port)
 
         def ready(address: str) -> None:
             n_queries = len({one.query_id for one in documents})
