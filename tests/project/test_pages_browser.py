@@ -19,6 +19,7 @@ pytestmark = [
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["start-judged", "tune", "clicks", "queries", "export-sql", "missing-judgements", "learning-curve"]
+PAGES += ["benchmarks", "significance"]
 CONF = """
 extensions = ["myst_parser"]
 html_theme = "furo"
@@ -95,6 +96,7 @@ def test_plots_on_white_are_inverted_in_the_dark_alone(site, browser):
         ("queries", "queries"),
         ("tune C", "tune"),
         ("clicks", "clicks"),
+        ("compare two rankers significance", "significance"),
         ("export_sql", "api"),
     ],
 )
