@@ -64,6 +64,11 @@ def scattered():
     write("data.txt", *(f"{row % 3} qid:{row % 4} 1:{row % 3} 2:{row % 5}" for row in range(40)))
 
 
+def unnamed_grades():
+    rows = (f"{row // 8},{'' if row == 3 else row % 3},{row % 5}" for row in range(80))
+    write("data.csv", "qid,verdict,bm25", *rows)
+
+
 def missing_in_products():
     lines = Path("products.csv").read_text().splitlines()
     write("products.csv", lines[0], lines[1].rpartition(",")[0] + ",", *lines[2:])
@@ -127,6 +132,14 @@ def test_the_hint_of_an_export_runs_in_the_command_it_names(run):
     for hint in hints(done.err):
         assert run(*fuse, *hint).code == 0
         assert run(*export, "--force").code == 0
+
+
+def test_grades_that_nobody_named_are_asked_for_before_missing_values(run):
+    unnamed_grades()
+    done = run("train", "data.csv", "-C", "1", "-o", "new.safetensors")
+    assert "no grades in this data, and they are needed here; name their column with --grade" in done.err
+    assert "--missing" not in done.err
+    assert run("train", "data.csv", "-C", "1", "-o", "new.safetensors", "--grade", "verdict").code == 0
 
 
 def test_what_a_command_cannot_set_is_said_in_words(run):

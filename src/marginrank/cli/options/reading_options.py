@@ -87,11 +87,20 @@ class ReadingOptions:
         from marginrank.data.queries import Queries  # noqa: PLC0415
         from marginrank.data.reader import read, recognize  # noqa: PLC0415
 
-        content = read(list(paths), **self.options_of(paths[0], missing, features))
+        options, no_value = self.options_of(paths[0], missing, features), None
+        try:
+            content = read(list(paths), **options)
+        except DataError as error:
+            if not judged or "has no value" not in error.problem:
+                raise
+            # It may be a column of grades, read as a feature because nobody named it.
+            content, no_value = read(list(paths), **{**options, "missing": "nan"}), error
         if judged and isinstance(content, Queries) and not content.has_grades:
             named = "grade" in all_formats()[recognize(paths[0])].options
             way_out = "; name their column with --grade" if named else ""
-            raise DataError(f"no grades in this data, and they are needed here{way_out}", path=paths[0])
+            raise DataError(f"no grades in this data, and they are needed here{way_out}", path=paths[0]) from None
+        if no_value is not None:
+            raise no_value
         return content
 
     def read_queries(

@@ -54,7 +54,7 @@ def command(
     scale: Annotated[
         str, typer.Option(help="Grades to choose from.")
     ] = "0=Irrelevant,1=Marginal,2=Fair,3=Good,4=Perfect",
-    random_state: Annotated[int, typer.Option(help="Seed of the order of documents, which differs by rater.")] = 0,
+    random_state: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     in_order: Annotated[bool, typer.Option("--in-order", help="Judge in the order of the file.")] = False,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port to listen on.", show_default="the one used last")
