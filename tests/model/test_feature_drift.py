@@ -154,8 +154,8 @@ def test_columns_go_by_name_and_others_do_not_matter(model):
         model.drift(Queries.from_arrays(later.X[:, :2], group=[600]))
     with pytest.raises(DataError, match="there are no documents"):
         model.drift(Queries.from_arrays(later.X[:0], group=[], feature_names=NAMES))
-    with pytest.raises(ValueError, match="least is 2; a distance is between 0 and 1"):
-        model.drift(later, least=2)
+    with pytest.raises(ValueError, match="threshold is 2; a distance is between 0 and 1"):
+        model.drift(later, threshold=2)
 
 
 def test_the_order_of_documents_does_not_matter(model):

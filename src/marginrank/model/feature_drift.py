@@ -65,7 +65,7 @@ class Drift:
         features: One entry per feature.
         n_queries: Number of queries that were compared.
         n_documents: Number of documents.
-        least: Smallest distance that counts as moved.
+        threshold: Smallest distance that counts as moved.
         enough: Whether there are enough queries to tell a move from noise.
         score_change: Effect of all moved features together on scores, as in `FeatureDrift`.
         first_changed: Share of the queries with another first document because of them.
@@ -74,7 +74,7 @@ class Drift:
     features: tuple[FeatureDrift, ...]
     n_queries: int
     n_documents: int
-    least: float
+    threshold: float
     enough: bool
     score_change: float | None = None
     first_changed: float | None = None
@@ -144,7 +144,7 @@ def compare_features(
     queries: Queries,
     score: Callable[[Queries], FloatArray],
     *,
-    least: float = 0.1,
+    threshold: float = 0.1,
     random_state: int | None = 0,
 ) -> Drift:
     """Compare the features of later queries with those of training, and return which have moved.
@@ -152,7 +152,7 @@ def compare_features(
     The distance of a feature is that of Kolmogorov and Smirnov: the largest difference of the two distribution
     functions over documents, with a missing value as the largest. Documents of a query are not independent, so noise is
     estimated by drawing whole queries with replacement: if nothing has moved, all distances are below their noise in
-    98 to 99% of the cases. A feature has moved if its distance is above its noise and at least ``least``. The
+    98 to 99% of the cases. A feature has moved if its distance is above its noise and at least ``threshold``. The
     effect on scores is measured by scoring the documents again, with values mapped back to the quantiles of training.
 
     Args:
@@ -160,14 +160,14 @@ def compare_features(
         names: Names of the features at training, if they had any.
         queries: Later queries, judged or not; features with names may be in any order, with others among them.
         score: Function that returns the scores of documents.
-        least: Smallest distance that counts as moved.
+        threshold: Smallest distance that counts as moved.
         random_state: Seed of the samples of queries.
 
     Raises:
         DataError: There are no quantiles, or the queries lack one of the features.
     """
-    if not 0 <= least <= 1:
-        raise ParameterError(Parameter("least"), f" is {least}; a distance is between 0 and 1")
+    if not 0 <= threshold <= 1:
+        raise ParameterError(Parameter("threshold"), f" is {threshold}; a distance is between 0 and 1")
     check_seed(random_state)
     if quantiles is None:
         raise DataError(
@@ -178,7 +178,7 @@ def compare_features(
         raise DataError("there are no documents to compare; give some")
     queries = _in_order(queries, names, len(quantiles.values))
     n_occupied = int(np.count_nonzero(queries.lengths))
-    entries, enough = _entries(quantiles, queries, least, random_state), n_occupied >= LEAST_QUERIES
+    entries, enough = _entries(quantiles, queries, threshold, random_state), n_occupied >= LEAST_QUERIES
     effects = _Effects(quantiles, queries, score)
     moved = [number for number, entry in enumerate(entries) if entry.moved]
     for number in moved:
@@ -186,11 +186,11 @@ def compare_features(
         entries[number] = replace(entries[number], score_change=change, first_changed=first)
     together = effects.of(moved) if moved else (None, None)
     entries.sort(key=lambda entry: -entry.distance)
-    return Drift(tuple(entries), len(queries), queries.n_documents, least, enough, *together)
+    return Drift(tuple(entries), len(queries), queries.n_documents, threshold, enough, *together)
 
 
 def _entries(
-    quantiles: FeatureQuantiles, queries: Queries, least: float, random_state: int | None
+    quantiles: FeatureQuantiles, queries: Queries, threshold: float, random_state: int | None
 ) -> list[FeatureDrift]:
     """Return the drift of every feature, in the order of the features."""
     X, n_queries = queries.dense(), int(np.count_nonzero(queries.lengths))
@@ -205,7 +205,7 @@ def _entries(
     for number, (gaps, _) in enumerate(distances):
         entry = _entry(queries.feature_labels[number], gaps, X[:, number], quantiles, number)
         level = None if noise is None else noise[number]
-        moved = level is not None and entry.distance > level and entry.distance >= least
+        moved = level is not None and entry.distance > level and entry.distance >= threshold
         entries.append(replace(entry, noise=level, moved=moved))
     return entries
 

@@ -470,7 +470,7 @@ class Model:
         """Return the same model with the quantiles of the features of its training queries."""
         return replace(self, quantiles=feature_quantiles(queries))
 
-    def drift(self, queries: Queries, *, least: float = 0.1, random_state: int | None = 0) -> Drift:
+    def drift(self, queries: Queries, *, threshold: float = 0.1, random_state: int | None = 0) -> Drift:
         """Return which features of later queries have moved since training; see `marginrank.model.compare_features`."""
         from marginrank.model.feature_drift import compare_features  # noqa: PLC0415
 
@@ -482,7 +482,7 @@ class Model:
         # Features without names have the numbers that they had at training.
         later = replace(queries, first_feature=self.first_feature)
         return compare_features(
-            self.quantiles, self.feature_names, later, self.score, least=least, random_state=random_state
+            self.quantiles, self.feature_names, later, self.score, threshold=threshold, random_state=random_state
         )
 
     def with_selection(self, selection: Mapping[str, Any] | None) -> Self:

@@ -33,7 +33,7 @@ def test_features_that_moved_are_shown_and_fail_if_asked(run, folder):
     assert (first["feature"], first["moved"], first["change"]) == ("2", True, "larger")
     assert run("drift", "model.safetensors", "later.npz", "--fail", "--quiet").code == 3
     assert run("drift", "model.safetensors", "test.txt", "--fail").code == 0
-    assert run("drift", "model.safetensors", "later.npz", "--fail", "--least", "0.99", "--quiet").code == 0
+    assert run("drift", "model.safetensors", "later.npz", "--fail", "--threshold", "0.99", "--quiet").code == 0
 
 
 def test_columns_of_a_table_go_by_name(run, fails, folder):
@@ -64,6 +64,6 @@ def test_drift_refuses_what_makes_no_sense(fails, folder):
     assert "fusion.safetensors: this model combines runs" in fails("drift", "fusion.safetensors", "test.txt", code=1)
     assert "no features in this file" in fails("drift", "model.safetensors", "bm25.run", code=1)
     assert "nowhere.txt: no such file" in fails("drift", "model.safetensors", "nowhere.txt", code=1)
-    assert "--least" in fails("drift", "model.safetensors", "test.txt", "--least", "2", code=2)
+    assert "--threshold" in fails("drift", "model.safetensors", "test.txt", "--threshold", "2", code=2)
     np.savez(folder / "narrow.npz", X=np.zeros((40, 2)), group=[2] * 20)
     assert "narrow.npz: the data has 2 features" in fails("drift", "model.safetensors", "narrow.npz", code=1)

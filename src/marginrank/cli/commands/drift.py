@@ -15,18 +15,18 @@ from marginrank.runtime.text import facts, table
 
 EXAMPLES: Final = (
     "marginrank drift model.safetensors test.txt",
-    "marginrank drift model.safetensors test.txt --least 0.2 --fail --quiet",
+    "marginrank drift model.safetensors test.txt --threshold 0.2 --fail --quiet",
 )
 #: Exit code of ``--fail``, apart from those of errors.
 MOVED: Final = 3
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `marginrank train` or `tune`.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train` or `tune`.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="New data, judged or not.")],
     reading: ReadingOptions,
     output: Output,
-    least: Annotated[
+    threshold: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Smallest distance that counts as moved, from 0 to 1.")
     ] = 0.1,
     top: Annotated[
@@ -50,7 +50,7 @@ def command(
     trained = Model.load(model)
     queries = reading.read_queries(data, "nan", trained.feature_names, judged=False)
     try:
-        drifted = trained.drift(queries, least=least, random_state=random_state)
+        drifted = trained.drift(queries, threshold=threshold, random_state=random_state)
     except DataError as error:
         raise error.at(model if trained.quantiles is None else data[0]) from None
     entries: list[tuple[str, str | list[str]]] = [

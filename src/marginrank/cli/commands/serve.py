@@ -17,7 +17,9 @@ EXAMPLES: Final = ("marginrank serve model.safetensors --port 8080",)
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`, `tune` or `fuse`.")
+    ],
     output: Output,
     limits: ServiceLimits,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",

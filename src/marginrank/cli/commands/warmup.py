@@ -33,7 +33,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A method to train; may be given again. `marginrank presets` lists all.",
+            help="A method to train; repeat for more. `marginrank presets` lists all.",
             show_default="svmmap",
             autocompletion=preset_names,
         ),
@@ -41,7 +41,7 @@ def command(
     scorer: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help=f"A scorer to train: {', '.join(_SCORERS)}; may be given again.", show_default="linear"
+            metavar="NAME", help=f"A scorer to train: {', '.join(_SCORERS)}; repeat for more.", show_default="linear"
         ),
     ] = None,
 ) -> None:

@@ -25,7 +25,7 @@ def command(
     reading: ReadingOptions,
     output: Output,
     systems: Annotated[
-        list[Path] | None, typer.Argument(metavar="[SYSTEM]...", help="TREC runs, or models with --data.")
+        list[Path] | None, typer.Argument(metavar="SYSTEM", help="TREC runs, or models with --data.")
     ] = None,
     documents: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="Documents with features and ids, for models.")
