@@ -136,8 +136,8 @@ class ClickLog:
     ) -> ClickLog:
         """Build a log from sums: how often each document was shown at a position, and how often clicked there.
 
-        >>> ClickLog.from_counts(["a", "a"], ["x", "y"], [1, 2], shown=[100, 100], clicks=[30, 10])
-        ClickLog(2 rows, 1 query, 2 shown documents, positions 1..2, 40 clicks in 100 impressions)
+        >>> ClickLog.from_counts(["a", "a"], ["x", "y"], [1, 2], shown=[2_000_000] * 2, clicks=[700_000, 534_567])
+        ClickLog(2 rows, 1 query, 2 shown documents, positions 1..2, 1,234,567 clicks in 2,000,000 impressions)
         """
         n = len(np.asarray(position))
         total, hits = _numbers("shown", shown, n), _numbers("clicks", clicks, n)
@@ -173,7 +173,7 @@ class ClickLog:
         span = f"{self.position.min()}..{self.position.max()}" if len(self) else "none"
         clicks = count(int(np.count_nonzero(self.clicks)), "click")
         if not self.is_of_events:
-            clicks = f"{self.clicks.sum():g} clicks in {self.impressions.sum():g} impressions"
+            clicks = f"{self.clicks.sum():,.12g} clicks in {self.impressions.sum():,.12g} impressions"
         return (
             f"ClickLog({count(len(self), 'row')}, {count(len(self.documents), 'query', 'queries')}, "
             f"{count(self.documents.n_documents, 'shown document')}, positions {span}{systems}, {clicks})"
