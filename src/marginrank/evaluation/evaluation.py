@@ -493,6 +493,8 @@ class Unjudged:
 def count_unjudged(judged: Queries | Qrels, scored: Scored, k: int = 10) -> Unjudged:
     """Count the documents without a judgement among the first k of each judged topic, by a run or by scores of rows.
 
+    Rows with a score of -inf, which a retriever did not return, are not counted.
+
     >>> import numpy as np
     >>> run = Run(np.array(["1"]), np.array([0, 3]), np.array(["a", "b", "c"]), np.array([3.0, 2.0, 1.0]))
     >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
@@ -500,7 +502,9 @@ def count_unjudged(judged: Queries | Qrels, scored: Scored, k: int = 10) -> Unju
     Unjudged(k=2, documents=1, out_of=2)
     """
     if isinstance(judged, Queries) and not isinstance(scored, Run):
-        order, _ = rank_by(judged.to_grouped(scored), judged.query_offsets, depth=k)
+        scores = judged.to_grouped(scored)
+        order, _ = rank_by(scores, judged.query_offsets, depth=k)
+        order = order[scores[order] > -np.inf]
         return Unjudged(k, int(np.isnan(judged.to_grouped(judged.grades)[order]).sum()), len(order))
     run = cast("Run", scored)
     qrels = as_qrels(judged) if isinstance(judged, Queries) else judged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from marginrank import evaluate, read_qrels, read_run
@@ -124,6 +125,19 @@ def test_unjudged_documents_of_runs_are_counted(run, folder):
     assert alone["documents"] > 0
     said = run(*words, "--kinds", "rrf").out
     assert f"{100 * alone['documents'] / alone['out_of']:.1f}% of the first 10 documents of bm25" in said
+
+
+@pytest.mark.usefixtures("few_Cs")
+def test_unjudged_documents_of_columns_are_counted_among_those_that_were_returned(run, folder):
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame(rng.random((240, 2)).round(6), columns=["bm25", "dense"]).where(rng.random((240, 2)) < 0.6)
+    grades = pd.Series(rng.integers(0, 3, 240).astype(float)).where(rng.random(240) < 0.7)
+    table = scores.assign(qid=np.arange(240) // 12, document_id=np.arange(240), grade=grades)
+    table.to_csv(folder / "table.csv", index=False)
+    done = run("fuse", "table.csv", "--kinds", "rrf", "--json").json["unjudged"]
+    for name in scores:
+        first = table.dropna(subset=name).sort_values(name, ascending=False).groupby("qid").head(10)
+        assert done[name] == {"k": 10, "documents": int(first.grade.isna().sum()), "out_of": len(first)}
 
 
 def test_options_that_mean_nothing_for_runs_are_refused(fails):

@@ -176,7 +176,7 @@ def command(
     if apply is not None:
         output.summary(*_apply(apply, sources, reading, out, force))
         return
-    queries, unjudged = _read(sources, qrels, reading)
+    queries, unjudged = _read(sources, qrels, reading, ranks=learning.ranks)
     _check_names(queries, out, sources[0])
     with TrainingProgress(quiet=output.quiet) as progress:
         fusion = _watched(learning.fusion(), progress)
@@ -303,8 +303,12 @@ def _shares(by_query: QueryWeights) -> tuple[dict[str, dict[str, float]], str]:
     return record, table([["weight by query", *named], *rows], right=[1, 2, 3]) + f"\n{note}"
 
 
-def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> tuple[Queries, Mapping[str, Unjudged]]:
+def _read(
+    sources: list[Path], qrels: Path | None, reading: ReadingOptions, *, ranks: bool
+) -> tuple[Queries, Mapping[str, Unjudged]]:
     """Read judged data, or runs and judgements, and count what nobody judged."""
+    import numpy as np  # noqa: PLC0415
+
     from marginrank.data.formats.trec import read_qrels  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
     from marginrank.data.reader import recognize  # noqa: PLC0415
@@ -319,7 +323,11 @@ def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> t
     data = reading.read(sources, missing=reading.missing or "nan")
     if not isinstance(data, Queries):
         raise UsageError("give TREC runs with --qrels, or judged data with a column per retriever")
-    return data, {}
+    if not data.n_unjudged:
+        return data, {}
+    returned = {name: data.feature(name) * (-1 if ranks else 1) for name in data.feature_names or ()}
+    scores = {name: np.where(np.isnan(column), -np.inf, column) for name, column in returned.items()}
+    return data, {name: count_unjudged(data, column) for name, column in scores.items()}
 
 
 def _read_unjudged(sources: list[Path], reading: ReadingOptions, names: list[str] | None) -> Queries:
