@@ -22,7 +22,7 @@ def fitted():
 
 
 @pytest.mark.parametrize("k", [1, 3, 12])
-def test_figures_of_the_catalogue_are_counted(fitted, k):
+def test_figures_of_the_catalog_are_counted(fitted, k):
     found = item_coverage(fitted, k)
     lists = [[one.item for one in fitted.recommend(user, k)] for user in range(30)]
     shown = [item for items in lists for item in items]
@@ -35,7 +35,7 @@ def test_figures_of_the_catalogue_are_counted(fitted, k):
     assert found.gini == pytest.approx(np.abs(times[:, None] - times[None, :]).mean() / 2 / times.mean())
 
 
-def test_some_users_have_a_catalogue_of_their_own(fitted):
+def test_some_users_have_a_catalog_of_their_own(fitted):
     found = item_coverage(fitted, 2, users=[3, 4])
     assert found.users == 2
     seen = fitted.model_.seen

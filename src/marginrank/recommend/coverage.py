@@ -1,4 +1,4 @@
-"""Catalogue coverage and popularity bias of recommendations."""
+"""Catalog coverage and popularity bias of recommendations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Coverage:
     Args:
         k: Length of the lists.
         users: Number of users with a list.
-        items: Number of items in the catalogue.
+        items: Number of items in the catalog.
         coverage: Share of the items that are in at least one list.
         gini: Gini coefficient of the number of lists per item: 0 if all are equal, near 1 if few items are in all.
         popularity: Mean number of ratings of the items in the lists.

@@ -69,7 +69,7 @@ def test_evaluation_shows_measures_coverage_and_popularity(run, trained):
     assert f"popularity bias  {reach.popularity_bias:.2f}" in done.out
     record = run("recommend", "evaluate", "films.safetensors", "held_out.csv", "--json").json
     assert record["mean"]["ndcg@10"] == trained.score(read_ratings("held_out.csv")) > 0.9
-    assert record["catalogue"]["coverage"] == item_coverage(trained, 10).coverage
+    assert record["catalog"]["coverage"] == item_coverage(trained, 10).coverage
 
 
 def test_implicit_feedback(run):

@@ -183,7 +183,7 @@ def command(
     """Train a recommender on ratings, recommend items to users, or evaluate it on held-out ratings.
 
     Ratings are CSV, TSV, JSON Lines or Parquet with columns for user, item and rating; with --negatives, ratings are
-    not needed. evaluate also reports catalogue coverage and popularity bias. Ctrl-C ends training with the best model
+    not needed. evaluate also reports catalog coverage and popularity bias. Ctrl-C ends training with the best model
     so far; the exit code is then 130.
     """
     _check_usage(action, sources, training, out)
@@ -376,5 +376,5 @@ def _evaluate(
     reach = item_coverage(recommender, k)
     document = results.to_dict()
     del document["per_query"]
-    record = {**document, "catalogue": {**vars(reach), "popularity_bias": reach.popularity_bias}}
+    record = {**document, "catalog": {**vars(reach), "popularity_bias": reach.popularity_bias}}
     return record, f"{results}\n\n{reach}"
