@@ -124,10 +124,6 @@ def test_python_and_commands_of_a_page_print_what_it_shows(name, tmp_path, monke
             continue
         shown = re.split(r"^\$ (marginrank .*)\n", block, flags=re.MULTILINE)[1:]
         for line, output in zip(shown[::2], shown[1::2], strict=True):
-            written = re.search(r" -o (\S+)", line)
-            if written:
-                # A page may write the same file in Python before.
-                Path(written[1]).unlink(missing_ok=True)
             done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
             assert done.exit_code == 0, done.stderr
             assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.stdout), doctest.ELLIPSIS), (
