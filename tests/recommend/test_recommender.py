@@ -83,7 +83,7 @@ def test_columns_of_a_frame_are_named(fitted):
     renamed = frame().rename(columns={"user": "who", "item": "what", "rating": "stars"})
     other = Recommender(**SMALL).fit(renamed, user="who", item="what", rating="stars")
     assert np.array_equal(other.item_factors_, fitted.item_factors_)
-    with pytest.raises(DataError, match="no column of users is known; name it with user=; the columns are what, stars"):
+    with pytest.raises(DataError, match="no column of users; name it with user=; the columns are 'what', 'stars'"):
         Recommender().fit(renamed[["what", "stars"]])
 
 

@@ -199,7 +199,9 @@ def choose_click_columns(names: Sequence[str], given: Mapping[str, str | None]) 
 
 def _check_column(name: str, names: Sequence[str]) -> None:
     if name not in names:
-        raise DataError(f"no column {name!r}; {did_you_mean(name, names)}the columns are {', '.join(names[:8])}")
+        raise DataError(
+            f"no column {name!r}; {did_you_mean(name, names)}the columns are {', '.join(map(repr, names[:8]))}"
+        )
 
 
 def _blocks(source: Any, path: Path | None, given: Mapping[str, str | None] | None) -> Iterator[Any]:

@@ -346,9 +346,9 @@ def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bo
     if given is None and (what == "weight" or (what == "rating" and not rated)):
         return None
     near = did_you_mean(given, known) if given else ""
-    missing = f"no column {given!r}" if given else f"no column of {what}s is known"
+    missing = f"no column {given!r}" if given else f"no column of {what}s"
     raise DataError(
-        f"{missing}; {near}name it with ", Parameter(what, ...), f"; the columns are {', '.join(known[:8])}"
+        f"{missing}; {near}name it with ", Parameter(what, ...), f"; the columns are {', '.join(map(repr, known[:8]))}"
     )
 
 

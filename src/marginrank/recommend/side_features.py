@@ -164,5 +164,6 @@ def _ids_and_table(given: Any, what: str, name: str | None) -> tuple[Any, Any]:
     usual = USUAL_COLUMNS[what] if name is None else (name, *USUAL_COLUMNS[what])
     ids = next((column for column in usual if column in rows.columns), None)
     if ids is None:
-        raise DataError(f"no column of {what} ids; call it {usual[0]!r}, the columns are {', '.join(rows.columns[:8])}")
+        known = ", ".join(map(repr, rows.columns[:8]))
+        raise DataError(f"no column of {what} ids; call it {usual[0]!r}, the columns are {known}")
     return rows[ids].to_numpy(), rows.drop(ids).to_numpy()

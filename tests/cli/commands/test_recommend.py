@@ -110,7 +110,7 @@ def test_every_format_is_read(folder, name):
         ("user,item,rating\n1,a,3\n1,,4\n", ":3: column 'item' is empty"),
         ("user,item,rating\n1,a,3\n1,b\n", ":3: 2 columns, and 3 in the first line"),
         ("user,item,rating\n1,a,-3\n1,b,2\n", "pass --shift 3"),
-        ("who,item,rating\n1,a,3\n", "no column of users is known; name it with --user-column"),
+        ("who,item,rating\n1,a,3\n", "no column of users; name it with --user-column"),
         ("user,item,rating\n", "there are no ratings"),
         ("user,item,rating\n1,a,3\n2,a,4\n", "there is only one item, a"),
     ],
