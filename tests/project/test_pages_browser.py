@@ -69,7 +69,10 @@ def browser(tmp_path_factory):
 def test_nothing_is_sideways_and_no_code_is_clipped(site, browser, width):
     for name in [*PAGES, "genindex"]:
         page = Page(browser, site / f"{name}.html", width=width, dark=False)
+        # What is too wide scrolls inside .content, and not the page.
+        content = "(({scrollWidth, clientWidth}) => scrollWidth - clientWidth)(document.querySelector('.content'))"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.evaluate(content) <= 1, name
         clipped = "[...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
         assert page.evaluate(clipped) == 0, name
 
