@@ -39,7 +39,7 @@ class TaskResult:
     Args:
         result: What the task returned.
         seconds: CPU seconds of the task.
-        commit: The commit, with ``+ changes`` if code differed from it.
+        commit: The commit and the tree of its sources, with ``+ changes`` if code differed from it.
         elapsed: Seconds on the clock since the task before it ended, or since the run began. With several processes
             these are fewer than ``seconds``; over all tasks of an experiment, they add up to the time of its runs.
         processes: How many tasks ran at a time.
@@ -237,15 +237,18 @@ def _identity(task: Task) -> str:
 
 @cache
 def commit() -> str:
-    """Return the commit of the repository, with ``+ changes`` if code differs from it."""
+    """Return the commit of the repository and the tree of its sources, with ``+ changes`` if code differs from it.
+
+    ``git rev-parse --short=12 HEAD:src`` prints the tree, which stays when a commit is rebased.
+    """
     folder = Path(__file__).parent
     code = ("src", "experiments", ":!experiments/results")
     try:
-        revision = _git("rev-parse", "--short=12", "HEAD", folder=folder)
+        revision, sources = (_git("rev-parse", "--short=12", name, folder=folder) for name in ("HEAD", "HEAD:src"))
         changes = _git("status", "--porcelain", "--", *code, folder=folder.parent)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return f"{revision} + changes" if changes else revision
+    return f"{revision} (sources {sources}){' + changes' if changes else ''}"
 
 
 def _git(*words: str, folder: Path) -> str:

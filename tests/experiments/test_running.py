@@ -16,7 +16,7 @@ import pytest
 from experiments import all_experiments
 from experiments.base import Experiment, Finding, Picture, Report, Table, Task
 from experiments.provenance import stale
-from experiments.running import Runner
+from experiments.running import Runner, commit
 from experiments.writing import write, write_costs, write_findings, write_from_record
 from marginrank.errors import DataError
 from marginrank.model.plots import new_figure
@@ -174,6 +174,15 @@ def test_pages_name_the_commits_of_their_tasks(tmp_path, monkeypatch):
     assert "- commit: aaa, bbb" in record.with_suffix(".md").read_text()
 
 
+def test_the_commit_is_named_with_the_tree_of_its_sources():
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD", "HEAD:src"]
+    found = subprocess.run(git, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip("not in a clone")
+    revision, sources = found.stdout.split()
+    assert commit().removesuffix(" + changes") == f"{revision} (sources {sources})"
+
+
 def test_a_record_is_stale_after_a_change_of_plan_data_or_report(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a.txt").write_text("old")
@@ -237,7 +246,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 import sys, time
 from pathlib import Path
 from experiments.base import Experiment, Task
-from experiments.running import Runner
+from experiments.running import Runner, commit
 
 def work(data, *, number):
     with (data / "calls").open("a") as file:
