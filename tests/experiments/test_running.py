@@ -175,11 +175,11 @@ def test_pages_name_the_commits_of_their_tasks(tmp_path, monkeypatch):
 
 
 def test_the_commit_is_named_with_the_tree_of_its_sources():
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD", "HEAD:src"]
-    found = subprocess.run(git, capture_output=True, text=True, check=False)
-    if found.returncode:
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12"]
+    found = [subprocess.run([*git, name], capture_output=True, text=True, check=False) for name in ("HEAD", "HEAD:src")]
+    if found[0].returncode:
         pytest.skip("not in a clone")
-    revision, sources = found.stdout.split()
+    revision, sources = (one.stdout.strip() for one in found)
     assert commit().removesuffix(" + changes") == f"{revision} (sources {sources})"
 
 
