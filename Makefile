@@ -36,7 +36,7 @@ help:
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run or continue the experiments of the papers (experiments/results/costs.md has times)"
-	@echo "make release-check  build the last commit twice, review it, try it in clean environments (an hour on two cores;"
+	@echo "make release-check  build the last commit twice, review it, try it in clean environments (a quarter of an hour;"
 	@echo "                    PARTS='--only build extras' for some of it)"
 	@echo "make lock      pin the newest versions of everything, with their hashes"
 	@echo "make audit     look up known vulnerabilities of the pinned versions"
