@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.judging import Judgements, agreement, audit, powered_mean
+from marginrank.judging import Judgements, agreement, audit, prediction_powered_mean
 from marginrank.typing import FloatArray
 
 
@@ -23,7 +23,7 @@ def powered(rng: np.random.Generator, n: int, correlation: float) -> tuple[bool,
     y, f = (np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * rng.standard_normal(n + 1000) for _ in range(2))
     y, f = 1 / (1 + np.exp(-y)), 1 / (1 + np.exp(-f - 0.5))
     try:
-        result = powered_mean(y[:n], f[:n], f[n:])
+        result = prediction_powered_mean(y[:n], f[:n], f[n:])
     except DataError:
         half = 1.96 * y[:n].std(ddof=1) / np.sqrt(n)
         return abs(y[:n].mean() - 0.5) <= half, 1.0

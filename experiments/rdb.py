@@ -22,7 +22,7 @@ from marginrank.bounds import (
     corollary_1,
     corollary_2,
     corollary_3,
-    largest_at_zero,
+    largest_loss_at_zero,
     lipschitz_constants,
     mean_loss,
     norm_bound,
@@ -75,7 +75,7 @@ def _constants(data: Path, name: str, most: int | None) -> _Constants:
         Population.of(queries),
         {method: float(lipschitz_constants(loss, queries).max()) for method, loss in LOSSES.items()},
         {method: float(pair_reach(loss, queries).max()) for method, loss in LOSSES.items()},
-        {method: largest_at_zero(queries, loss) for method, loss in LOSSES.items()},
+        {method: largest_loss_at_zero(queries, loss) for method, loss in LOSSES.items()},
     )
 
 

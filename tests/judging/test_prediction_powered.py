@@ -7,7 +7,7 @@ import pytest
 
 from marginrank import evaluate
 from marginrank.errors import DataError
-from marginrank.judging import powered_compare, powered_evaluate, powered_mean
+from marginrank.judging import prediction_powered_compare, prediction_powered_evaluate, prediction_powered_mean
 
 
 def drawn(seed=0, n=40, more=400, noise=0.1):
@@ -24,7 +24,7 @@ def variance(weight, y, f, more):
 
 def test_the_weight_has_the_smallest_variance_and_the_mean_is_that_of_the_formula():
     y, f, more = drawn()
-    result = powered_mean(y, f, more)
+    result = prediction_powered_mean(y, f, more)
     grid = np.linspace(0, 1, 100_001)
     moments = np.cov(y, f)
     values = grid**2 * moments[1, 1] / len(more) + (
@@ -38,7 +38,7 @@ def test_the_weight_has_the_smallest_variance_and_the_mean_is_that_of_the_formul
 
 
 def test_means_are_unbiased_whatever_the_machine_does():
-    means = [powered_mean(*drawn(seed)).mean for seed in range(300)]
+    means = [prediction_powered_mean(*drawn(seed)).mean for seed in range(300)]
     assert np.mean(means) == pytest.approx(0.3, abs=4 * np.std(means) / np.sqrt(300))
 
 
@@ -46,15 +46,15 @@ def test_a_machine_that_cannot_help_is_refused():
     rng = np.random.default_rng(1)
     y, f, more = drawn()
     with pytest.raises(DataError, match="the machine cannot help"):
-        powered_mean(y, -f, -more)
+        prediction_powered_mean(y, -f, -more)
     with pytest.raises(DataError, match="the machine cannot help"):
-        powered_mean(y, np.ones(len(y)), np.ones(9))
+        prediction_powered_mean(y, np.ones(len(y)), np.ones(9))
     with pytest.raises(DataError, match="people judged 19 queries"):
-        powered_mean(y[:19], f[:19], more)
+        prediction_powered_mean(y[:19], f[:19], more)
     with pytest.raises(DataError, match="give both for the same queries"):
-        powered_mean(y, f[1:], more)
+        prediction_powered_mean(y, f[1:], more)
     with pytest.raises(DataError, match="machine: give one finite value"):
-        powered_mean(y, np.where(rng.random(len(f)) < 0.5, np.nan, f), more)
+        prediction_powered_mean(y, np.where(rng.random(len(f)) < 0.5, np.nan, f), more)
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +81,13 @@ def test_evaluations_are_matched_by_query(judged):
     value = dict(zip(theirs[0].query_ids.tolist(), theirs[0]["ndcg@10"], strict=True))
     f = [value[query] for query in ours[0].query_ids.tolist()]
     rest = [one for query, one in value.items() if query not in people]
-    result = powered_evaluate(ours[0], theirs[0], "ndcg@10")
-    assert result == powered_mean(ours[0]["ndcg@10"], f, rest)
+    result = prediction_powered_evaluate(ours[0], theirs[0], "ndcg@10")
+    assert result == prediction_powered_mean(ours[0]["ndcg@10"], f, rest)
     assert (result.n_people, result.n_machine) == (30, 60)
-    difference = powered_compare(tuple(ours), tuple(theirs), "ndcg@10")
+    difference = prediction_powered_compare(tuple(ours), tuple(theirs), "ndcg@10")
     assert difference.people_mean == pytest.approx(ours[0].mean["ndcg@10"] - ours[1].mean["ndcg@10"])
     with pytest.raises(DataError, match="the machine did not judge query q1;"):
-        powered_evaluate(theirs[0], ours[0], "ndcg@10")
+        prediction_powered_evaluate(theirs[0], ours[0], "ndcg@10")
 
 
 def test_queries_that_a_policy_leaves_out_are_refused_with_a_way_out(judged):
@@ -95,4 +95,4 @@ def test_queries_that_a_policy_leaves_out_are_refused_with_a_way_out(judged):
     empty = {**machine, "q1": dict.fromkeys(machine["q1"], 0)}
     ours, theirs = evaluate(people, runs[0], "ndcg@10"), evaluate(empty, runs[0], "ndcg@10")
     with pytest.raises(DataError, match=r"query q1 is left out .* policy='trec'"):
-        powered_evaluate(ours, theirs, "ndcg@10")
+        prediction_powered_evaluate(ours, theirs, "ndcg@10")

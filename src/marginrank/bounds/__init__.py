@@ -16,7 +16,7 @@ from marginrank.bounds.rademacher import (
     theorem_3,
     theorem_4,
 )
-from marginrank.bounds.stability import StabilityBound, largest_at_zero, stability_bound
+from marginrank.bounds.stability import StabilityBound, largest_loss_at_zero, stability_bound
 
 __all__ = [
     "BoundTerms",
@@ -32,7 +32,7 @@ __all__ = [
     "corollary_2",
     "corollary_3",
     "dominating_loss",
-    "largest_at_zero",
+    "largest_loss_at_zero",
     "lipschitz_constants",
     "mean_loss",
     "norm_bound",

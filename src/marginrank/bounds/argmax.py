@@ -9,7 +9,7 @@ import numpy as np
 
 from marginrank.bounds.dominating_loss import check_queries, losses_of
 from marginrank.bounds.population import BoundTerms, by_grade, check_delta, check_norm, pair_distances
-from marginrank.bounds.stability import largest_at_zero
+from marginrank.bounds.stability import largest_loss_at_zero
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.feature_maps import PartialOrder, parse_map
@@ -63,7 +63,7 @@ def argmax_bound(
     xi, active = losses_of(check_queries(queries), loss, w)
     n, radius = int(active.sum()), check_norm(w, B)
     K = float(pair_reach(loss, queries).max()) if reach is None else reach
-    zero = largest_at_zero(queries, loss) if at_zero is None else at_zero
+    zero = largest_loss_at_zero(queries, loss) if at_zero is None else at_zero
     return BoundTerms(
         empirical=float(xi[active].mean()),
         complexity=2.0 * sqrt(2.0) * radius * K / sqrt(n),

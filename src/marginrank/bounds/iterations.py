@@ -8,7 +8,7 @@ import numpy as np
 
 from marginrank.bounds.dominating_loss import check_queries, losses_of
 from marginrank.bounds.lipschitz import lipschitz_constants
-from marginrank.bounds.stability import largest_at_zero
+from marginrank.bounds.stability import largest_loss_at_zero
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.solvers.solution import Solution
@@ -92,5 +92,5 @@ def plane_bound(
         raise ValueError(f"C is {C} and epsilon {epsilon}; give numbers above 0")
     _, active = losses_of(check_queries(queries), loss, np.zeros(queries.n_features))
     reach = float(lipschitz_constants(loss, queries).max()) if radius is None else radius
-    largest = largest_at_zero(queries, loss) if largest_loss is None else largest_loss
+    largest = largest_loss_at_zero(queries, loss) if largest_loss is None else largest_loss
     return PlaneBound(1 if shared else int(active.sum()), largest, reach, C, epsilon)

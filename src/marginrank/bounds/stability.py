@@ -92,7 +92,7 @@ def stability_bound(
     xi, active = losses_of(check_queries(queries), loss, w)
     n = int(active.sum())
     G = float(lipschitz_constants(loss, queries).max()) if lipschitz is None else lipschitz
-    zero = largest_at_zero(queries, loss) if at_zero is None else at_zero
+    zero = largest_loss_at_zero(queries, loss) if at_zero is None else at_zero
     beta, largest = C * G * G / n, zero + G * norm_bound(C, zero, G)
     return StabilityBound(
         empirical=float(xi[active].mean()),
@@ -105,6 +105,6 @@ def stability_bound(
     )
 
 
-def largest_at_zero(queries: Queries, loss: Loss) -> float:
+def largest_loss_at_zero(queries: Queries, loss: Loss) -> float:
     """Return the largest ξ of a query if all scores are 0."""
     return float(losses_of(queries, loss, np.zeros(queries.n_features))[0].max())

@@ -17,7 +17,7 @@ from marginrank.runtime.text import table
 if TYPE_CHECKING:
     from marginrank.cli.options.evaluation_options import EvaluationOptions
     from marginrank.evaluation.evaluation import Evaluation
-    from marginrank.judging import PoweredMean
+    from marginrank.judging import PredictionPoweredMean
 
 #: The grades of a machine.
 MachineGrades: TypeAlias = Annotated[
@@ -31,7 +31,7 @@ MachineGrades: TypeAlias = Annotated[
 ]
 
 
-def powered_results(
+def prediction_powered_results(
     people: Mapping[str, Evaluation],
     machine: Path,
     systems: Mapping[str, Path],
@@ -44,25 +44,29 @@ def powered_results(
     With a baseline they are of differences from it. A machine that cannot help is said so, for each measure.
     """
     check_inputs([machine])
-    from marginrank.judging import powered_compare, powered_evaluate  # noqa: PLC0415
+    from marginrank.judging import prediction_powered_compare, prediction_powered_evaluate  # noqa: PLC0415
 
     machine_results = evaluate_systems(machine, systems, judging, reading, None).results
-    pairs: list[tuple[str, str, Callable[[], PoweredMean]]] = []
+    pairs: list[tuple[str, str, Callable[[], PredictionPoweredMean]]] = []
     for name in people:
         for measure in judging.spellings:
             if baseline is None:
-                pairs.append((name, measure, _later(powered_evaluate, people[name], machine_results[name], measure)))
+                pairs.append(
+                    (name, measure, _later(prediction_powered_evaluate, people[name], machine_results[name], measure))
+                )
             elif name != baseline:
                 graded = (people[name], people[baseline]), (machine_results[name], machine_results[baseline])
-                pairs.append((name, measure, _later(powered_compare, *graded, measure)))
+                pairs.append((name, measure, _later(prediction_powered_compare, *graded, measure)))
     return _shown(pairs, "mean" if baseline is None else f"minus {baseline}")
 
 
-def _later(function: Callable[..., PoweredMean], *arguments: Any) -> Callable[[], PoweredMean]:
+def _later(function: Callable[..., PredictionPoweredMean], *arguments: Any) -> Callable[[], PredictionPoweredMean]:
     return lambda: function(*arguments)
 
 
-def _shown(pairs: Sequence[tuple[str, str, Callable[[], PoweredMean]]], title: str) -> tuple[list[dict[str, Any]], str]:
+def _shown(
+    pairs: Sequence[tuple[str, str, Callable[[], PredictionPoweredMean]]], title: str
+) -> tuple[list[dict[str, Any]], str]:
     from marginrank.judging import MachineCannotHelpError  # noqa: PLC0415
 
     rows = [["system", "measure", title, "95% interval", "people alone", "95% interval", "worth"]]

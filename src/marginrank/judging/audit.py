@@ -16,7 +16,7 @@ from marginrank.runtime.text import ResultTable, count, suggest
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
-class Audited(NamedTuple):
+class AuditRow(NamedTuple):
     """Agreement of a machine with people on some documents."""
 
     name: str
@@ -37,10 +37,10 @@ class Audit:
     kappa: dict[str, Agreement]
     #: Weighted kappa of each pair of people, which says what to expect of a machine.
     kappa_of_people: dict[tuple[str, str], Agreement]
-    everything: Audited
+    everything: AuditRow
     #: By the grade of people, rounded to the nearest that was given; ascending.
-    by_grade: tuple[Audited, ...]
-    by_segment: tuple[Audited, ...]
+    by_grade: tuple[AuditRow, ...]
+    by_segment: tuple[AuditRow, ...]
 
     def __repr__(self) -> str:
         one = self.everything
@@ -76,13 +76,13 @@ def _kappa(one: Agreement) -> list[str]:
     return [f"{one.value:.3f}", "[{:.3f}, {:.3f}]".format(*one.interval), f"{one.documents:,}"]
 
 
-def _row(name: str, one: Audited) -> list[str]:
+def _row(name: str, one: AuditRow) -> list[str]:
     low, high = one.over_rating.interval
     over = f"{one.over_rating.value:+.3f} [{low:+.3f}, {high:+.3f}]"
     return [name, f"{one.equal.documents:,}", over, str(one.equal), str(one.higher)]
 
 
-def _record(one: Audited) -> dict[str, Any]:
+def _record(one: AuditRow) -> dict[str, Any]:
     estimates = {name: getattr(one, name)._asdict() for name in ("over_rating", "equal", "higher")}
     return {"name": one.name, **estimates}
 
@@ -136,7 +136,7 @@ def audit(
     levels = np.unique(others[~np.isnan(others)])
     nearest = levels[np.abs(reference[:, None] - levels).argmin(axis=1)]
 
-    def of(name: str, among: BoolArray) -> Audited:
+    def of(name: str, among: BoolArray) -> AuditRow:
         return _audited(name, given[among], reference[among], query[among], confidence)
 
     pair_agreement = agreement(
@@ -154,11 +154,11 @@ def audit(
     )
 
 
-def _audited(name: str, given: FloatArray, reference: FloatArray, query: IntArray, confidence: float) -> Audited:
+def _audited(name: str, given: FloatArray, reference: FloatArray, query: IntArray, confidence: float) -> AuditRow:
     shares = [
         document_share(hits.astype(np.float64), query, confidence) for hits in (given == reference, given > reference)
     ]
-    return Audited(name, document_mean(given - reference, query, confidence), *shares)
+    return AuditRow(name, document_mean(given - reference, query, confidence), *shares)
 
 
 def _segments(query_ids: AnyArray, segments: Mapping[str, str] | None) -> AnyArray:
@@ -172,4 +172,4 @@ def _segments(query_ids: AnyArray, segments: Mapping[str, str] | None) -> AnyArr
     return np.array([names[query] for query in query_ids.tolist()])
 
 
-__all__ = ["Audit", "Audited", "audit"]
+__all__ = ["Audit", "AuditRow", "audit"]

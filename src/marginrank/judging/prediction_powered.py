@@ -23,7 +23,7 @@ class MachineCannotHelpError(DataError):
 
 
 @dataclass(frozen=True)
-class PoweredMean:
+class PredictionPoweredMean:
     """A mean over queries, from grades of people and of a machine."""
 
     mean: float
@@ -48,9 +48,9 @@ class PoweredMean:
         return f"{self.mean:.4f} [{low:.4f}, {high:.4f}]; {queries}; worth {self.gain:.2f} times the queries"
 
 
-def powered_mean(
+def prediction_powered_mean(
     people: npt.ArrayLike, machine: npt.ArrayLike, machine_only: npt.ArrayLike, *, confidence: float = 0.95
-) -> PoweredMean:
+) -> PredictionPoweredMean:
     """Estimate the mean of what people would find from few of their values and many of a machine's.
 
     With values ``Y`` by people and ``f`` by the machine on the same ``n`` queries, and ``f`` on ``N`` others,
@@ -60,7 +60,7 @@ def powered_mean(
     of Student's t with ``n - 2`` degrees of freedom, one of them for λ.
 
     >>> people = np.tile([0.2, 0.4, 0.6, 0.8], 5)
-    >>> result = powered_mean(people, people + 0.1, np.tile([0.3, 0.5, 0.7, 0.9], 25))
+    >>> result = prediction_powered_mean(people, people + 0.1, np.tile([0.3, 0.5, 0.7, 0.9], 25))
     >>> round(result.mean, 4), round(result.weight, 4)      # a constant bias cancels; λ = 1 / (1 + 20 / 100)
     (0.5, 0.8333)
 
@@ -100,12 +100,14 @@ def powered_mean(
         )
     mean, mean_alone = float(weight * more.mean() + left.mean()), float(y.mean())
     interval = (mean - float(half), mean + float(half))
-    return PoweredMean(
+    return PredictionPoweredMean(
         mean, interval, mean_alone, (mean_alone - float(half_alone), mean_alone + float(half_alone)), weight, n, others
     )
 
 
-def powered_evaluate(people: Evaluation, machine: Evaluation, measure: str, *, confidence: float = 0.95) -> PoweredMean:
+def prediction_powered_evaluate(
+    people: Evaluation, machine: Evaluation, measure: str, *, confidence: float = 0.95
+) -> PredictionPoweredMean:
     """Estimate the mean of a measure from an evaluation by people and one of the same system by a machine.
 
     Args:
@@ -114,16 +116,16 @@ def powered_evaluate(people: Evaluation, machine: Evaluation, measure: str, *, c
         measure: Which of the measures.
         confidence: Confidence level of the intervals.
     """
-    return powered_mean(*_matched(people, machine, people[measure], machine[measure]), confidence=confidence)
+    return prediction_powered_mean(*_matched(people, machine, people[measure], machine[measure]), confidence=confidence)
 
 
-def powered_compare(
+def prediction_powered_compare(
     people: tuple[Evaluation, Evaluation],
     machine: tuple[Evaluation, Evaluation],
     measure: str,
     *,
     confidence: float = 0.95,
-) -> PoweredMean:
+) -> PredictionPoweredMean:
     """Estimate the mean difference of two systems: the first of each pair minus the second.
 
     Args:
@@ -137,7 +139,7 @@ def powered_compare(
         if not np.array_equal(one.query_ids, other.query_ids):
             raise DataError("the two systems were evaluated on different queries; evaluate both on the same ones")
         differences.append(one[measure] - other[measure])
-    return powered_mean(*_matched(people[0], machine[0], *differences), confidence=confidence)
+    return prediction_powered_mean(*_matched(people[0], machine[0], *differences), confidence=confidence)
 
 
 def _matched(

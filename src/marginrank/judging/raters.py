@@ -33,7 +33,7 @@ class Rater(NamedTuple):
     spread: float
 
 
-class Flag(NamedTuple):
+class RaterFlag(NamedTuple):
     """Ratings that do not look like judgements: the same grade throughout, or the grades of somebody else."""
 
     kind: Literal["constant", "copied"]
@@ -72,7 +72,7 @@ class RaterReport:
     """The result of `describe_raters`; ``print`` shows tables."""
 
     raters: tuple[Rater, ...]
-    flags: tuple[Flag, ...]
+    flags: tuple[RaterFlag, ...]
     #: Queries with documents that two raters judged, those with most disagreement first.
     queries: tuple[Disagreement, ...]
 
@@ -154,7 +154,7 @@ def _describe(judgements: Judgements, column: int, confidence: float) -> Rater:
     )
 
 
-def _constant(judgements: Judgements) -> list[Flag]:
+def _constant(judgements: Judgements) -> list[RaterFlag]:
     flags = []
     for column, name in enumerate(judgements.raters):
         given = judgements.grades[judgements.judged[:, column], column]
@@ -165,11 +165,11 @@ def _constant(judgements: Judgements) -> list[Flag]:
         # A rater alone has nobody to be compared with: as if two grades were equally common.
         common = float(np.mean(others == given[0])) if len(others) else 0.5
         if common ** len(given) < _RARE:
-            flags.append(Flag("constant", (name,), len(given), len(given), common ** len(given)))
+            flags.append(RaterFlag("constant", (name,), len(given), len(given), common ** len(given)))
     return flags
 
 
-def _copied(judgements: Judgements) -> list[Flag]:
+def _copied(judgements: Judgements) -> list[RaterFlag]:
     flags = []
     for a, b in combinations(range(len(judgements.raters)), 2):
         both = judgements.judged[:, [a, b]].all(axis=1)
@@ -184,7 +184,7 @@ def _copied(judgements: Judgements) -> list[Flag]:
     return flags
 
 
-def _equal(pairs: FloatArray, raters: tuple[str, ...]) -> list[Flag]:
+def _equal(pairs: FloatArray, raters: tuple[str, ...]) -> list[RaterFlag]:
     """Flag the raters of pairs of grades if more are equal than independent raters would have."""
     n, equal = len(pairs), int((pairs[:, 0] == pairs[:, 1]).sum())
     levels = np.unique(pairs)
@@ -194,7 +194,7 @@ def _equal(pairs: FloatArray, raters: tuple[str, ...]) -> list[Flag]:
     by_chance = float(sum(np.prod(share) for share in shares))
     expected = by_chance + _HIGHEST_KAPPA * (1 - by_chance)
     probability = float(scipy.stats.binom.sf(equal - 1, n, expected))
-    return [Flag("copied", raters, n, equal, probability)] if probability < _RARE else []
+    return [RaterFlag("copied", raters, n, equal, probability)] if probability < _RARE else []
 
 
 def _disagreements(judgements: Judgements) -> tuple[Disagreement, ...]:
@@ -213,4 +213,4 @@ def _disagreements(judgements: Judgements) -> tuple[Disagreement, ...]:
     )
 
 
-__all__ = ["Disagreement", "Flag", "Rater", "RaterReport", "describe_raters"]
+__all__ = ["Disagreement", "Rater", "RaterFlag", "RaterReport", "describe_raters"]

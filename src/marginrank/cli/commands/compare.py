@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
-from marginrank.cli.machine_grades import MachineGrades, powered_results
+from marginrank.cli.machine_grades import MachineGrades, prediction_powered_results
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import BoundsOption, By, IntervalsOption, Judged, Systems
@@ -80,7 +80,9 @@ def command(
         record["bounds"] = [one.to_dict() for one in evaluated.bounds.values()]
     if machine_grades is not None:
         reference = baseline or evaluated.baseline
-        record["powered"], text = powered_results(evaluated.results, machine_grades, paths, judging, reading, reference)
+        record["prediction_powered"], text = prediction_powered_results(
+            evaluated.results, machine_grades, paths, judging, reading, reference
+        )
         sections.append(text)
     output.result(record, "\n\n".join(sections))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import UsageError
-from marginrank.cli.machine_grades import MachineGrades, powered_results
+from marginrank.cli.machine_grades import MachineGrades, prediction_powered_results
 from marginrank.cli.options.evaluation_options import EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import BoundsOption, By, IntervalsOption, Judged, Systems, out_option
@@ -79,7 +79,9 @@ def command(
     if bounds:
         record["bounds"] = [one.to_dict() for one in evaluated.bounds.values()]
     if machine_grades is not None:
-        record["powered"], text = powered_results(results, machine_grades, paths, judging, reading)
+        record["prediction_powered"], text = prediction_powered_results(
+            results, machine_grades, paths, judging, reading
+        )
         sections.append(text)
     output.result({**record, "trained_on_these": evaluated.trained_on_these, "output": out}, "\n\n".join(sections))
 
