@@ -16,7 +16,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.option_objects import OptionObject
-from marginrank.runtime.threads import for_chunks
+from marginrank.runtime.threads import default_threads, for_chunks, thread_count
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Loss(OptionObject, ABC):
         offsets: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
+        n_jobs: int | None = 1,
     ) -> PreparedLoss:
         """Precompute what depends on the judgements alone.
 
@@ -95,6 +96,7 @@ class Loss(OptionObject, ABC):
             groups: With grades, one group label per document.
             weights: With grades, one weight per document, NaN in queries that are judged; see
                 `Queries.document_weights`.
+            n_jobs: Number of threads; all cores for None.
         """
         if isinstance(grades, Queries):
             if offsets is not None or groups is not None or weights is not None:
@@ -107,7 +109,8 @@ class Loss(OptionObject, ABC):
                     queries.document_groups,
                     lambda: queries.document_keys,
                     queries.document_weights,
-                )
+                ),
+                n_jobs,
             )
         flat = as_grades(grades)
         starts = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
@@ -115,19 +118,20 @@ class Loss(OptionObject, ABC):
         if labels is not None and labels.shape != flat.shape:
             raise DataError(f"groups have shape {labels.shape} for {len(flat)} documents; give one label per document")
         judged = Judgements.of_arrays(flat, starts, labels)
-        return self._of(judged._replace(weights=as_document_weights(weights, len(flat), allow_nan=True)))
+        return self._of(judged._replace(weights=as_document_weights(weights, len(flat), allow_nan=True)), n_jobs)
 
-    def _of(self, judged: Judgements) -> PreparedLoss:
+    def _of(self, judged: Judgements, n_jobs: int | None = None) -> PreparedLoss:
         if np.isnan(judged.grades).any():
             raise DataError(SOME_UNJUDGED)
         # Kernels would be compiled again for read-only offsets, such as those of a file on disk.
         judged = judged._replace(offsets=np.require(judged.offsets, requirements="W"))
-        if judged.weights is None:
-            prepared = self._prepare(judged)
-        else:
-            from marginrank.losses.relevant_documents import prepare_weighted  # noqa: PLC0415
+        with default_threads(thread_count(n_jobs)):
+            if judged.weights is None:
+                prepared = self._prepare(judged)
+            else:
+                from marginrank.losses.relevant_documents import prepare_weighted  # noqa: PLC0415
 
-            prepared = prepare_weighted(self, judged, judged.weights)
+                prepared = prepare_weighted(self, judged, judged.weights)
         prepared.definition = self
         return prepared
 

@@ -34,7 +34,7 @@ class ScoreRisk:
     """
 
     def __init__(self, loss: Loss, queries: Queries, n_jobs: int | None = None) -> None:
-        self.queries, self.loss = queries, loss.prepare(queries)
+        self.queries, self.loss = queries, loss.prepare(queries, n_jobs=n_jobs)
         #: Weight of each query in the risk.
         self.weights = self.loss.shares(queries.query_weights)
         #: Scores that the documents have before training.

@@ -154,7 +154,7 @@ class ProfileRisk:
     def __call__(self, profile: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk and a subgradient by A, at a profile that does not rise."""
         loss = replace(self._loss, feature_map=Positional(_shape_of(profile)))
-        prepared = loss.prepare(self._queries)
+        prepared = loss.prepare(self._queries, n_jobs=self._n_jobs)
         if not isinstance(prepared, PreparedStructured):
             raise TypeError(f"{loss} has no profile")
         shares = prepared.shares(self._queries.query_weights)

@@ -121,7 +121,7 @@ class RankingRisk(Problem):
         self.queries = queries = scorer.queries
         self.scorer = scorer
         self.definition = loss
-        self.loss = loss.prepare(queries)
+        self.loss = loss.prepare(queries, n_jobs=n_jobs)
         self.weights = self.loss.shares(queries.query_weights)
         #: Total weight of the queries that have an order.
         self.weight = float(self.loss.counted(queries.query_weights).sum())

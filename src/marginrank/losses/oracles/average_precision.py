@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.oracles.base import (
     ArgmaxProblem,
     CreditShares,
@@ -16,12 +18,15 @@ from marginrank.losses.oracles.base import (
 from marginrank.losses.torch.average_precision import TorchInterleaving
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.pair_hinges import TorchPairHinges
-from marginrank.runtime.threads import PerThread
+from marginrank.runtime.threads import PerThread, chunk_bounds
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
 
 #: Relative difference between numbers that are the same but for rounding.
 _EVEN: Final = 1e-12
+#: Relevant documents whose shares are computed together. 1.9 million, of 31,500 queries: 41 ms at once, 18 ms for 2^15
+#: and 2^17, 31 ms for 2^12.
+_BLOCK: Final = 1 << 15
 
 
 class PairCosts(NamedTuple):
@@ -87,17 +92,21 @@ def _placement(problem: ArgmaxProblem) -> CreditShares:
 def _shares(problem: ArgmaxProblem) -> tuple[FloatArray, FloatArray]:
     """Return the share of each relevant document by place, 0 at all other places, and the rises of `CreditShares`."""
     two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
-    query = np.repeat(np.arange(len(two.n_rel)), two.n_rel)
-    i = 1 + np.arange(len(query)) - np.repeat(np.cumsum(two.n_rel) - two.n_rel, two.n_rel)
-    shares = problem.measure.shares(i, two.take(query))
-    if shares is None:
-        raise TypeError(f"{problem.measure} declares no shares")
-    out[problem.levels.queries[:-1][problem.active][query] + i - 1] = shares
-    ends = np.cumsum(two.n_rel)
-    first, last = shares[ends - two.n_rel], shares[ends - 1]
-    rise = (last - first) / np.maximum(two.n_rel - 1, 1)
-    off_line = np.abs(first[query] + rise[query] * (i - 1) - shares)
-    rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
+    starts, ends = problem.levels.queries[:-1][problem.active], offsets_from_sizes(two.n_rel)
+    slopes = np.zeros(len(starts))
+    for first, end in pairwise(chunk_bounds(ends, 1 + int(ends[-1]) // _BLOCK).tolist()):
+        n_rel, offsets = two.n_rel[first:end], ends[first : end + 1] - ends[first]
+        query = np.repeat(np.arange(end - first), n_rel)
+        before = np.arange(len(query)) - offsets[query]
+        shares = problem.measure.shares(before + 1, two.take(first + query))
+        if shares is None:
+            raise TypeError(f"{problem.measure} declares no shares")
+        out[starts[first + query] + before] = shares
+        lowest, highest = shares[offsets[:-1]], shares[offsets[1:] - 1]
+        rise = (highest - lowest) / np.maximum(n_rel - 1, 1)
+        off_line = np.abs(lowest[query] + rise[query] * before - shares)
+        rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
+        slopes[first:end] = rise
     rises = np.zeros(len(problem.active))
-    rises[problem.active] = rise
+    rises[problem.active] = slopes
     return out, rises

@@ -13,6 +13,7 @@ from marginrank.data.unjudged import SOME_UNJUDGED
 from marginrank.errors import DataError
 from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.gains import check_grades
+from marginrank.runtime.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
@@ -61,9 +62,9 @@ class Levels:
     @property
     def of_document(self) -> IntArray:
         """Level of each document inside its query, the best being 0."""
-        level = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        level = np.arange(len(self.offsets) - 1) - np.repeat(self.of_query[:-1], self.counts)
         out = np.empty(len(self.documents), dtype=np.int64)
-        out[self.documents] = level - np.repeat(self.of_query[:-1], self.lengths)
+        out[self.documents] = np.repeat(level, np.diff(self.offsets))
         return out
 
     @property
@@ -98,22 +99,22 @@ class Levels:
 
 def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     """Arrange documents by what they are worth to a measure; gains are normalized if the measure is."""
+    from marginrank.losses.oracles.grade_levels_kernel import arrange_levels  # noqa: PLC0415
+
     if np.isnan(grades).any():
         raise DataError(SOME_UNJUDGED)
     check_grades([measure], grades)
-    worth = measure.worth(RankedGrades(grades, offsets, grades, offsets))
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    documents = np.lexsort((-worth, query))
-    arranged, pool = worth[documents], grades[documents]
-    same_query = query[1:] == query[:-1]
-    descends = bool((pool[1:] <= pool[:-1])[same_query].all())
-    scale = measure.scales(RankedGrades(pool, offsets, pool, offsets, pool_descends=descends))
-    starts = np.ones(len(grades), dtype=np.bool_)
-    starts[1:] = (arranged[1:] != arranged[:-1]) | ~same_query
-    first = np.flatnonzero(starts)
-    of_query = offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1))
+    worth = np.require(measure.worth(RankedGrades(grades, offsets, grades, offsets)), np.float64, ["C", "W"])
+    n, counts = len(grades), np.zeros(len(offsets) - 1, dtype=np.int64)
+    documents, begins = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    for_chunks(lambda first, end: arrange_levels(worth, offsets, documents, begins, counts, first, end), offsets)
+    pool = grades[documents]
+    descends = pool[1:] <= pool[:-1]
+    descends[offsets[(offsets > 0) & (offsets < n)] - 1] = True
+    scale = measure.scales(RankedGrades(pool, offsets, pool, offsets, pool_descends=bool(descends.all())))
+    first = np.flatnonzero(begins)
     return Levels(
-        Layout(offsets, np.append(first, len(grades)), of_query, np.diff(of_query) > 1),
+        Layout(offsets, np.append(first, n), offsets_from_sizes(counts), counts > 1),
         documents,
-        arranged[first] / np.where(scale > 0, scale, 1.0)[query[first]],
+        worth[documents[first]] / np.repeat(np.where(scale > 0, scale, 1.0), counts),
     )
