@@ -64,6 +64,7 @@ PYTHON_ONLY = {
     ("data/inputs.py", "weighting"): "files have no weights",
     ("scorers/scoring_function.py", "group"): "arrays",
     ("scorers/kernel/scorer.py", "time_limit"): "spelled in --scorer",
+    ("scorers/adaptive/scorer.py", "context"): "spelled in --scorer",
     ("scorers/boosted/scorer.py", "start"): "spelled in --scorer",
     ("evaluation/policies.py", "policy"): "not a string",
     ("training/early_stopping.py", "patience"): "not a number, which the parser refuses",

@@ -146,5 +146,5 @@ def test_runs_scaled_by_query_are_refused():
 
 
 def test_the_kind_that_weights_by_query_add_is_not_named():
-    with pytest.raises(ValueError, match="kinds names best, which weights by query add by themselves; leave it out"):
+    with pytest.raises(ValueError, match="kinds names best, which does not tell documents apart; name it as context"):
         Fusion(["rrf", "minmax+best"], adaptive=True).fit(made_up_runs(0, 40))

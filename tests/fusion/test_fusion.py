@@ -178,6 +178,11 @@ def test_features_by_hand():
         "borda": [[3.5 / 5, 0], [2 / 5, 1], [0, 0], [3.5 / 5, 0], [1, 4 / 5], [0, 1]],
         "retrieved": [[1, 0], [1, 1], [0, 0], [1, 0], [1, 1], [0, 1]],
         "best": [[70, 0.5]] * 5 + [[0, 0.9]],
+        "gap": [[60, 0.4]] * 5 + [[0, 0]],
+        # 30, 10, 30, 70: mean 35, variance (25 + 625 + 25 + 1225) / 4; 0.5, 0.1: one standard deviation.
+        "peak": [[35 / math.sqrt(475), 1]] * 5 + [[0, 0]],
+        "overlap": [[2 / 4, 2 / 2]] * 5 + [[0, 0]],
+        "count": [[4, 2]] * 5 + [[0, 1]],
     }
     assert set(by_hand) | {"score"} == set(KINDS)
     for kind, expected in by_hand.items():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from marginrank import Adaptive, Queries, Ranker
-from marginrank.preparation import QUERY_TEXT_FEATURES, query_text_features
+from marginrank.errors import DataError
+from marginrank.preparation import QUERY_TEXT_FEATURES, WordRarity, add_query_features, query_text_features
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,27 @@ def test_they_are_context_for_adaptive_weights():
 
 def test_no_texts_have_no_rows():
     assert query_text_features([]).shape == (0, 5)
+
+
+def test_rarity_by_hand():
+    rarity = WordRarity.of(["Bolt bolt M8", "bolt, nut", "washer"])
+    assert (rarity.n_documents, rarity.counts["bolt"], rarity.counts["m8"]) == (3, 2, 1)
+    # ln 4/3 for a word of two of three documents, ln 4/2 of one, ln 4 of none.
+    expected = [[np.log(4), (np.log(4 / 3) + np.log(2) + np.log(4)) / 3], [0.0, 0.0]]
+    np.testing.assert_allclose(rarity.features(["BOLT washer gasket", "?"]), expected, rtol=1e-14)
+    assert WordRarity.of([]).features(["bolt"]).tolist() == [[0.0, 0.0]]
+    assert rarity.features([]).shape == (0, 2)
+
+
+def test_columns_of_queries_whose_rows_are_mixed():
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(np.repeat(["b", "a", "c"], 5))
+    queries = Queries.from_arrays(rng.random((15, 2)), qid=ids, feature_names=["bm25", "dense"])
+    values = {"a": 1.0, "b": 2.0, "c": 3.0}
+    both = add_query_features(queries, [[values[query], -1.0] for query in queries.query_ids], ["length", "flag"])
+    assert both.feature("length").tolist() == [values[name] for name in ids]
+    np.testing.assert_array_equal(both.X[:, :2], queries.X)
+    with pytest.raises(DataError, match=r"values have shape \(2, 1\); give one row for each of 3 queries"):
+        add_query_features(queries, [[1.0], [2.0]], ["length"])
+    with pytest.raises(DataError, match="no feature names"):
+        add_query_features(Queries.from_arrays([[1.0]], group=[1]), [[1.0]], ["length"])

@@ -17,7 +17,7 @@ from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
 from marginrank.export.hybrid_search import depth_of
-from marginrank.preparation.run_features import EQUAL_SHARE, RRF_K, SMALLEST_DIFFERENCE
+from marginrank.preparation.run_features import EQUAL_SHARE, FIFTH, RRF_K, SMALLEST_DIFFERENCE, TOP
 from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.typing import FloatArray
 
@@ -37,7 +37,7 @@ def input_columns(function: ScoringFunction, table: str, syntax: SqlSyntax) -> l
 def stages_of(function: ScoringFunction, table: str, syntax: SqlSyntax, query: str) -> list[Stage]:
     """Return the stages that make features of runs, or scale features by query; none for other models."""
     if isinstance(function, FusedFunction):
-        return [fused_stage(function, table, syntax, query)]
+        return fused_stages(function, table, syntax, query)
     return scaling_stages(function, table, syntax, query) if function.needs_queries else []
 
 
@@ -131,6 +131,38 @@ def _best(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
     return f"MAX({x}) OVER (PARTITION BY {query})"
 
 
+def _gap(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
+    low, high = _extremes(x, query)
+    order = f"ORDER BY {x} IS NULL, {x} DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    return f"{high} - COALESCE(NTH_VALUE({x}, {FIFTH}) OVER (PARTITION BY {query} {order}), {low})"
+
+
+def _peak(unit: str, query: str, syntax: SqlSyntax) -> str:
+    """Standard deviations from the mean to the highest score, of scores scaled to [0, 1] as in `RunTable`."""
+    over, below = f"OVER (PARTITION BY {query})", f"({syntax.number(1.0)} - {unit})"
+    mean = f"AVG({below}) {over}"
+    spread = f"SQRT(AVG({below} * {below}) {over} - {mean} * {mean})"
+    return syntax.choose(f"MAX({unit}) {over} > {syntax.number(0.0)}", f"{mean} / {spread}", syntax.number(0.0))
+
+
+def _in_top(x: str, query: str, syntax: SqlSyntax) -> str:
+    """1 for the best documents of a run, else 0."""
+    top = f"{x} IS NOT NULL AND {_place(x, query, syntax)} <= {syntax.number(float(TOP))}"
+    return syntax.choose(top, syntax.number(1.0), syntax.number(0.0))
+
+
+def _overlap(run: str, runs: Sequence[str], query: str, syntax: SqlSyntax) -> str:
+    """Mean share of the best documents of a run that are among those of another; columns are those of `_in_top`."""
+    over, none = f"OVER (PARTITION BY {query})", syntax.number(0.0)
+    others = " + ".join(other for other in runs if other != run) or none
+    share = f"SUM({run} * ({others})) {over} / NULLIF(SUM({run}) {over}, {none})"
+    return f"{share} / {syntax.number(float(max(len(runs) - 1, 1)))}"
+
+
+def _count(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
+    return f"COUNT({x}) OVER (PARTITION BY {query})"
+
+
 def _score(x: str, query: str, syntax: SqlSyntax) -> str:  # noqa: ARG001
     return x
 
@@ -143,19 +175,36 @@ _KINDS: Final[dict[str, Callable[[str, str, SqlSyntax], str]]] = {
     "borda": _borda,
     "retrieved": _retrieved,
     "best": _best,
+    "gap": _gap,
+    "peak": _peak,
+    "count": _count,
 }
+#: What kinds are made of that cannot be computed from the runs in one SELECT.
+_MADE_BEFORE: Final[dict[str, Callable[[str, str, SqlSyntax], str]]] = {"peak": _minmax, "overlap": _in_top}
 
 
-def fused_stage(function: FusedFunction, table: str, syntax: SqlSyntax, query: str) -> Stage:
-    """Return the stage that makes the features of a fusion from the scores of runs."""
-    columns = iter(function.names)
-    stage = []
-    for kind in function.kinds:
-        for run in input_columns(function, table, syntax):
-            made = _KINDS[kind](run, query, syntax)
-            known = made if function.keep_missing else f"COALESCE({made}, {syntax.number(0.0)})"
-            stage.append((syntax.name(next(columns)), known))
-    return stage
+def fused_stages(function: FusedFunction, table: str, syntax: SqlSyntax, query: str) -> list[Stage]:
+    """Return the stages that make the features of a fusion from the scores of runs, and the context."""
+    inputs, n_runs = input_columns(function, table, syntax), len(function.runs)
+    before = [kind for kind in function.kinds if kind in _MADE_BEFORE]
+    stages: list[Stage] = []
+    made = dict.fromkeys(function.kinds, inputs[:n_runs])
+    if before:
+        stages.append([(syntax.name(name), x) for name, x in zip(function.inputs, inputs, strict=True)])
+        for kind in before:
+            names = [syntax.name(f"{kind} of {run}") for run in function.runs]
+            stages[0] += [(name, _MADE_BEFORE[kind](x, query, syntax)) for name, x in zip(names, inputs, strict=False)]
+            made[kind] = [f"stage1.{name}" for name in names]
+        inputs = [f"stage1.{syntax.name(name)}" for name in function.inputs]
+        made |= {kind: inputs[:n_runs] for kind in function.kinds if kind not in before}
+    features = [
+        _overlap(run, made[kind], query, syntax) if kind == "overlap" else _KINDS[kind](run, query, syntax)
+        for kind in function.kinds
+        for run in made[kind]
+    ]
+    features += [_best(column, query, syntax) for column in inputs[n_runs:]]
+    known = features if function.keep_missing else [f"COALESCE({x}, {syntax.number(0.0)})" for x in features]
+    return [*stages, list(zip(map(syntax.name, function.names), known, strict=True))]
 
 
 def hybrid_statement(function: FusedFunction, syntax: SqlSyntax) -> str:
@@ -163,11 +212,15 @@ def hybrid_statement(function: FusedFunction, syntax: SqlSyntax) -> str:
 
     The first run is the full-text search, the second the nearest vectors; others come from your own tables.
     """
-    stage = fused_stage(function, "candidates", syntax, "query_id")
-    score = _expression(function, [f"stage1.{column}" for column, _ in stage], syntax)
-    features = ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
+    stages, source, body = fused_stages(function, "candidates", syntax, "query_id"), "candidates", ""
+    for number, stage in enumerate(stages, 1):
+        columns = ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
+        body += f", stage{number} AS (\n  SELECT query_id, document_id,\n    {columns}\n  FROM {source}\n)"
+        source = f"stage{number}"
+    score = _expression(function, [f"{source}.{column}" for column, _ in stages[-1]], syntax)
     text, vector, *others = map(syntax.name, [*function.runs, "vector"][: max(2, len(function.runs))])
     joined = "".join(f",\n    TODO.{run} -- the score of this run, from a table of yours" for run in others)
+    joined += "".join(f",\n    TODO.{syntax.name(name)} -- a number for the query" for name in function.context)
     depth = depth_of(function)
     return f"""\
 -- Hybrid search by full text and vectors, for PostgreSQL 11 or newer with pgvector 0.5 or newer.
@@ -185,14 +238,10 @@ WITH text_hits AS (
   SELECT 1 AS query_id, COALESCE(text_hits.id, vector_hits.id) AS document_id,
     {text}, {vector}{joined}
   FROM text_hits FULL OUTER JOIN vector_hits ON text_hits.id = vector_hits.id
-), stage1 AS (
-  SELECT query_id, document_id,
-    {features}
-  FROM candidates
-)
+){body}
 SELECT document_id,
   {score} AS score
-FROM stage1
+FROM {source}
 ORDER BY score DESC LIMIT 10
 """
 

@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, Parameter, ParameterError, warn
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
-from marginrank.fusion.run_pool import RunScores, features_of
+from marginrank.fusion.context import Context, adaptive_scorers, can_adapt, parse_context
+from marginrank.fusion.run_pool import RunScores, features_of, with_columns
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
-from marginrank.preparation.run_features import column_names, parse_features, run_names
+from marginrank.preparation.run_features import CONTEXT_KINDS, column_names, parse_features, run_names
 from marginrank.ranker.grid_search import DEFAULT_CS, check_Cs
 from marginrank.ranker.loader import ranker_of
 from marginrank.ranker.ranker import Ranker
@@ -30,12 +31,13 @@ from marginrank.ranker.selection import Candidate, Rule, Selection
 from marginrank.ranker.tuning import tune
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.runtime.option_objects import from_spec, to_spec
-from marginrank.runtime.text import feature_labels
+from marginrank.runtime.text import feature_labels, listed
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.adaptive.query_weights import QueryWeights
-from marginrank.scorers.adaptive.scorer import QUANTILES, Adaptive
+from marginrank.scorers.adaptive.scorer import Adaptive
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scorers.scoring_function import FusedFunction
+from marginrank.scorers.terms import AdaptiveTerm
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback
 from marginrank.training.tight_bound import Tight
@@ -46,16 +48,11 @@ if TYPE_CHECKING:
 
 #: Kinds of features that the hybrid searches of OpenSearch and Elasticsearch compute; one of them is chosen by default.
 ENGINE_KINDS: Final = ("minmax", "rrf")
-#: The same, and with weights that depend on the query.
-_ENGINES_AND_BEST: Final = (*ENGINE_KINDS, *(f"{kind}+best" for kind in ENGINE_KINDS))
 #: Kinds of features that are tried by default.
 _TRIED_KINDS: Final = ("minmax", "percentile", "rrf")
+_NO_ENGINE_KINDS: Final = tuple(kind for kind in _TRIED_KINDS if kind not in ENGINE_KINDS)
 #: Scorers that ``scorer="auto"`` selects from.
 _SCORERS: Final = ("linear", "additive")
-#: How much harder than weights their dependence on the query is regularized; one is chosen.
-_SHRINKAGES: Final = (1.0, 10.0, 100.0)
-#: With fewer training queries, weights that depend on the query lost more than they gained.
-FEWEST_ADAPTIVE: Final = 30
 #: With a larger C, curves take long to train and are seldom better.
 _LARGE_C: Final = 1000.0
 
@@ -89,9 +86,12 @@ class Fusion(BaseEstimator):
         scorer: ``linear``; ``additive``: a curve for each run; or ``auto``, which chooses one of the two like C. With
             ``kinds="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
             with 50 thresholds on the scores of each run.
-        adaptive: Whether weights may depend on the query, by the best score that each run gave it (see `Adaptive`).
-            They do only if there are at least 30 training queries, and that is better on held-out queries by more than
-            one standard error.
+        adaptive: Whether weights may depend on the query (see `Adaptive`). They do only if there are at least 30
+            training queries, and that is better on held-out queries by more than one standard error.
+        context: What weights may depend on: ``best``, ``gap``, ``peak``, ``overlap`` and ``count`` of
+            each run, as in `fusion_features`, and names of columns beside the runs that describe the query. By default
+            ``best``, or ``best`` and ``peak`` if that is better by more than one standard error. Columns that are named
+            here are no runs, also with ``adaptive=False``.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         Cs: Values of C to choose from. With any scorer but the linear one, values above 1,000 take as long to train as
@@ -104,13 +104,16 @@ class Fusion(BaseEstimator):
 
     Attributes:
         ranker_: The trained `Ranker`.
-        kinds_: The chosen kind of features; with weights that depend on the query, ``+best`` follows.
+        kinds_: The chosen kind of features; with weights that depend on the query, kinds of context follow, as in
+            ``minmax+best``.
+        context_: The columns beside the runs that weights depend on.
         selection_: All candidates; not available after `load`.
         trained_on_: Number and fingerprint of the training queries.
     """
 
     ranker_: Ranker
     kinds_: str
+    context_: tuple[str, ...]
     selection_: Selection
     trained_on_: dict[str, Any]
 
@@ -123,6 +126,7 @@ class Fusion(BaseEstimator):
         bound: Literal["auto", "hinge", "tight"] | Tight | None = None,
         scorer: str | Scorer = "linear",
         adaptive: bool = False,
+        context: str | Sequence[str] | None = None,
         nonnegative: bool = True,
         ranks: bool = False,
         Cs: Sequence[float] = DEFAULT_CS,
@@ -138,6 +142,7 @@ class Fusion(BaseEstimator):
         self.bound = bound
         self.scorer = scorer
         self.adaptive = adaptive
+        self.context = context
         self.nonnegative = nonnegative
         self.ranks = ranks
         self.Cs = Cs
@@ -164,23 +169,18 @@ class Fusion(BaseEstimator):
             folds: Number of cross-validation folds; 5 by default without validation queries.
             callback: Called after every iteration, as in `tune`; True stops with the best so far.
         """
-        given = _TRIED_KINDS if self.kinds is None else self.kinds
-        kinds = [given] if isinstance(given, str) else list(given)
+        named = _TRIED_KINDS if self.kinds is None else self.kinds
+        kinds = [named] if isinstance(named, str) else list(named)
         if not kinds:
             raise ParameterError(Parameter("kinds"), " is empty; name at least one kind, for example 'rrf'")
-        for kind in kinds:
-            parse_features(kind)
-        if self.adaptive and (self.scorer != "linear" or self.ranks):
-            raise ParameterError(Parameter("adaptive", True), " requires scores of runs and the linear scorer")
-        if self.adaptive and any("best" in parse_features(kind) for kind in kinds):
-            raise ParameterError(
-                Parameter("kinds"), " names best, which weights by query add by themselves; leave it out"
-            )
+        contexts, given = self._contexts(train, kinds)
         scorers = list(_SCORERS) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
-        columns = RunScores(train, self.ranks)
-        adapts = self.adaptive and self._can_adapt(columns)
-        held_out = None if valid is None else RunScores(valid, self.ranks)
+        runs = None if train.feature_names is None else [name for name in train.feature_names if name not in given]
+        columns = self._columns(train, runs, given)
+        held_out = None if valid is None else self._columns(valid, runs, given)
+        if contexts and not can_adapt(columns, contexts[0]):
+            contexts = []
         grid = [(scorer, kind) for scorer in scorers for kind in kinds]
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
@@ -207,8 +207,10 @@ class Fusion(BaseEstimator):
         means = [candidate.mean for candidate in selections[best].candidates]
         if len(means) < len(Cs) and means[-1] == max(means):
             selections[best] = select(*best, all_Cs=True)
-        if adapts:
-            adaptive = {key: select(*key) for key in _adaptive_scorers(best[1], train.n_features)}
+        static = best[1]
+        for kinds_of_context in contexts:
+            keys = adaptive_scorers(static, kinds_of_context, columns.n_runs, len(given))
+            adaptive = {key: select(*key) for key in keys}
             chosen = self._best(adaptive)
             selections |= adaptive
             best = chosen if selections[chosen].best.clearly_better(selections[best].best) else best
@@ -219,31 +221,27 @@ class Fusion(BaseEstimator):
             "fingerprint": fingerprint(train, n_jobs=self.n_jobs),
         }
         self.ranker_ = self.selection_.ranker
+        self.context_ = given if isinstance(best[0], Adaptive) else ()
         self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
         return self
 
-    @staticmethod
-    def _can_adapt(columns: RunScores) -> bool:
-        """Return whether there are enough queries; refuse runs whose best scores do not vary between queries."""
-        n = len(columns.queries)
-        if n < FEWEST_ADAPTIVE:
-            warn(
-                f"weights that depend on the query need {FEWEST_ADAPTIVE} training queries, and there are {n}; "
-                "weights are the same for all queries"
-            )
-            return False
-        low, high = np.quantile(np.nan_to_num(columns.best), QUANTILES, axis=0)
-        if (low == high).all():
-            raise DataError(
-                "the best score of each run is the same in nearly all queries, so weights cannot depend on it; give "
-                "raw scores, not scaled by query, or leave out ",
-                Parameter("adaptive", True),
-            )
-        return True
+    def _contexts(self, train: Queries, kinds: Sequence[str]) -> tuple[list[Context], tuple[str, ...]]:
+        """Return the kinds of context to try, and the columns of the table that describe the query."""
+        parsed = [one for kind in kinds for one in parse_features(kind)]
+        contexts, given = parse_context(self.context, train.feature_names or ())
+        if not self.adaptive:
+            return [], given
+        if self.scorer != "linear" or self.ranks:
+            raise ParameterError(Parameter("adaptive", True), " requires scores of runs and the linear scorer")
+        named = next((kind for kind in parsed if kind in CONTEXT_KINDS), None)
+        if named is not None:
+            what = f" names {named}, which does not tell documents apart; name it as "
+            raise ParameterError(Parameter("kinds"), what, Parameter("context"))
+        return contexts, given
 
     def _best(self, selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
         """Return the scorer and the kind of features with the best mean; unless kinds were given, one for engines."""
-        allowed = [key for key in selections if self.kinds is not None or key[1].removesuffix("+best") in ENGINE_KINDS]
+        allowed = [key for key in selections if self.kinds is not None or parse_features(key[1])[0] in ENGINE_KINDS]
         return max(allowed, key=lambda key: selections[key].best.mean)
 
     @property
@@ -255,7 +253,7 @@ class Fusion(BaseEstimator):
         """
         if self.kinds is not None or self.kinds_ not in ENGINE_KINDS:
             return None
-        others = [one for one in self.selection_.candidates if one.parameters["features"] not in _ENGINES_AND_BEST]
+        others = [one for one in self.selection_.candidates if one.parameters["features"] in _NO_ENGINE_KINDS]
         best = max(others, key=lambda one: one.mean)
         return best.parameters["features"], best.mean - self.selection_.best.mean
 
@@ -269,7 +267,9 @@ class Fusion(BaseEstimator):
         """The names of the runs that this fusion combines; None if they have none."""
         check_is_fitted(self)
         names = self.ranker_.model_.feature_names
-        return None if names is None else list(run_names(parse_features(self.kinds_), names, len(names)))
+        if names is None:
+            return None
+        return list(run_names(parse_features(self.kinds_), names, len(names) - len(self.context_)))
 
     def predict(self, queries: Queries) -> FloatArray:
         """Return one score per row; higher is better, within a query.
@@ -277,7 +277,7 @@ class Fusion(BaseEstimator):
         Runs with names may come in any order.
         """
         check_is_fitted(self)
-        return self.ranker_.predict(_prepare(RunScores(self._in_order(queries), self.ranks), self.kinds_, self.ranker_))
+        return self.ranker_.predict(_prepare(self._trained_columns(queries), self.kinds_, self.ranker_))
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
         """Score documents and return a run, for `write_run` or `evaluate`."""
@@ -302,15 +302,19 @@ class Fusion(BaseEstimator):
     def query_weights(self, queries: Queries) -> QueryWeights:
         """Return the weights of runs in each query, if they depend on it; see `Ranker.query_weights`."""
         check_is_fitted(self)
-        columns = RunScores(self._in_order(queries), self.ranks)
-        return self.ranker_.query_weights(_prepare(columns, self.kinds_, self.ranker_))
+        return self.ranker_.query_weights(_prepare(self._trained_columns(queries), self.kinds_, self.ranker_))
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the fusion to a file that `Fusion.load` reads."""
         check_is_fitted(self)
         model = self.ranker_.model_
         parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
-        fusion = {"features": self.kinds_, "parameters": parameters, "trained_on": self.trained_on_}
+        fusion = {
+            "features": self.kinds_,
+            "context": list(self.context_),
+            "parameters": parameters,
+            "trained_on": self.trained_on_,
+        }
         write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
 
     def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
@@ -327,25 +331,35 @@ class Fusion(BaseEstimator):
         if self.ranks:
             raise DataError("this fusion takes ranks, and exports take scores; train it on runs with scores")
         function = self._function()
-        return export(function, target, path, self._check(function.runs), overwrite=overwrite)
+        return export(function, target, path, self._check(function), overwrite=overwrite)
 
     def _function(self) -> FusedFunction:
-        depth = self.trained_on_["depth"]
-        return FusedFunction.of_columns(self.ranker_.model_.function, self.kinds_, are_ranks=self.ranks, depth=depth)
+        return FusedFunction.of_columns(
+            self.ranker_.model_.function,
+            self.kinds_,
+            self.context_,
+            are_ranks=self.ranks,
+            depth=self.trained_on_["depth"],
+        )
 
-    def _check(self, runs: Sequence[str]) -> Check:
+    def _check(self, function: FusedFunction) -> Check:
         """Draw random scores of runs, with many ties and missing documents, and compute the scores to expect."""
         rng, group = np.random.default_rng(0), (12,) * 15
-        n = sum(group)
-        X = np.round(rng.gamma(3.0, 2.0, (n, len(runs))), 1).astype(np.float32).astype(np.float64)
+        n, n_runs = sum(group), len(function.runs)
+        X = np.round(rng.gamma(3.0, 2.0, (n, n_runs)), 1).astype(np.float32).astype(np.float64)
         absent = rng.random(X.shape) < 0.3
-        absent[np.arange(n), rng.integers(0, len(runs), n)] = False
+        absent[np.arange(n), rng.integers(0, n_runs, n)] = False
         if not self._takes_missing:
             absent[:] = False
         X[absent] = np.nan
-        queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
-        features = _prepare(RunScores(queries, self.ranks), self.kinds_, self.ranker_)
-        return Check(tuple(runs), X, group, self.ranker_.predict(features))
+        if function.context:
+            # Over the range of the training queries, and beyond.
+            form = function.terms[0]
+            assert isinstance(form, AdaptiveTerm)
+            low, width = (column[-len(function.context) :] for column in (form.low, form.width))
+            context = low + width * np.round(rng.uniform(-0.5, 1.5, (len(group), len(low))), 1)
+            X = np.hstack([X, np.repeat(context, group, axis=0)])
+        return Check(function.inputs, X, group, function.score(X, group))
 
     @property
     def _takes_missing(self) -> bool:
@@ -366,24 +380,39 @@ class Fusion(BaseEstimator):
             parameters = header["fusion"]["parameters"]
             fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
             fusion.kinds_ = "+".join(parse_features(header["fusion"]["features"]))
+            fusion.context_ = tuple(header["fusion"].get("context", ()))
             fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
             fusion.trained_on_ = dict(header["fusion"]["trained_on"])
             if type(fusion.trained_on_["depth"]) is not int or fusion.trained_on_["depth"] < 1:
                 raise ValueError(f"{fusion.trained_on_['depth']!r} is not a depth of runs")
         return fusion
 
-    def _in_order(self, queries: Queries) -> Queries:
-        """Return the runs in the order of training, if both have names."""
-        given, known = queries.feature_names, self.run_names
-        if given is None or known is None:
-            return queries
-        if sorted(given) != sorted(known):
+    def _columns(self, queries: Queries, runs: Sequence[str] | None, given: Sequence[str]) -> RunScores:
+        """Return the scores of runs, and then the columns that describe the query, in these orders."""
+        if runs is not None and queries.feature_names is not None:
+            queries = with_columns(queries, [*runs, *given])
+        return RunScores(queries, self.ranks, len(given))
+
+    def _trained_columns(self, queries: Queries) -> RunScores:
+        """Return the columns in the order of training, if both have names."""
+        names, runs = queries.feature_names, self.run_names
+        if names is None or runs is None:
+            if self.context_:
+                raise DataError(f"the weights depend on {listed(self.context_, 5)}; give columns with names")
+            return self._columns(queries, None, ())
+        for name in self.context_:
+            if name not in names:
+                raise DataError(
+                    f"there is no column {name!r}, which the weights depend on; add it, one value per query"
+                )
+        # Static weights may have been better than what was given as context.
+        unused = {self.context} if isinstance(self.context, str) else set(self.context or ())
+        others = [name for name in names if name in runs or name not in unused.union(self.context_)]
+        if sorted(others) != sorted(runs):
             raise DataError(
-                f"this model combines the runs {', '.join(known)}, and these are {', '.join(given)}; give the same runs"
+                f"this model combines the runs {', '.join(runs)}, and these are {', '.join(others)}; give the same runs"
             )
-        if list(given) == known:
-            return queries
-        return queries.with_features(queries.dense()[:, [given.index(name) for name in known]], known)
+        return self._columns(queries, runs, self.context_)
 
     def _ranker(self, scorer: str | Scorer) -> Ranker:
         scorer = parse_scorer(scorer)
@@ -404,20 +433,14 @@ class Fusion(BaseEstimator):
         )
 
 
-def _adaptive_scorers(kind: str, n_runs: int) -> list[tuple[str | Scorer, str]]:
-    """Return adaptive scorers to try, with their kinds of features: those of a kind, and the best score of each run."""
-    first = n_runs * len(parse_features(kind))
-    context = tuple(range(first, first + n_runs))
-    return [(Adaptive(context, shrinkage), f"{kind}+best") for shrinkage in _SHRINKAGES]
-
-
 def _keeps_missing(ranker: Ranker) -> bool:
     """Return whether the scorer of a ranker takes missing scores."""
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
 
 
 def _prepare(columns: RunScores, features: str, ranker: Ranker) -> Queries:
-    return features_of(columns, features, keep_missing=_keeps_missing(ranker))
+    adapts = isinstance(ranker.get_params(deep=False)["scorer"], Adaptive)
+    return features_of(columns, features, keep_missing=_keeps_missing(ranker), with_context=adapts)
 
 
 def load_any(path: str | Path) -> tuple[str, Model]:

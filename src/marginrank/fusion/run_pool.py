@@ -155,16 +155,25 @@ def _grades(
     return grades, judged
 
 
+def with_columns(queries: Queries, names: Sequence[str]) -> Queries:
+    """Return the same queries with some of their columns, in the order of the names."""
+    known = list(queries.feature_names or ())
+    if list(names) == known:
+        return queries
+    return queries.with_features(queries.dense()[:, np.array([known.index(name) for name in names])], names)
+
+
 class RunScores(RunTable):
     """The columns of pooled runs, NaN if a run did not return the document.
 
     Args:
-        queries: One column per run.
+        queries: One column per run, and then those that describe the query.
         are_ranks: Whether the columns are ranks (1 is best) instead of scores.
+        n_context: Number of columns that describe the query.
     """
 
-    def __init__(self, queries: Queries, are_ranks: bool = False) -> None:
-        super().__init__(queries.dense(), queries.query_offsets, are_ranks, queries.order)
+    def __init__(self, queries: Queries, are_ranks: bool = False, n_context: int = 0) -> None:
+        super().__init__(queries.dense(), queries.query_offsets, are_ranks, queries.order, n_context)
         self.queries = queries
 
 
@@ -176,12 +185,20 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
     - ``rrf``: 61 / (60 + rank);
     - ``borda``: (n − rank + 1) / n, with n documents in the query;
     - ``retrieved``: 1 if the run returned the document;
-    - ``best``: the highest score of the run for the query, which describes the query, not the document; it is the
-      context of `marginrank.Adaptive` weights;
     - ``score``: the score as it is, or minus the rank.
 
     A document that the run did not return has 0, less than the last one that it returned; with ``minmax`` the last one
     has 0 too, and ``score`` has no value for missing documents.
+
+    Others describe the query, not the document; they are context of `marginrank.Adaptive` weights, and 0 if the run
+    returned nothing:
+
+    - ``best``: the highest score of the run for the query;
+    - ``gap``: that less the fifth highest score, or less the lowest of fewer;
+    - ``peak``: how many standard deviations the highest score is above the mean of the run for the query;
+    - ``overlap``: the share of the run's ten best documents that the ten best of another run include, as the mean over
+      the other runs;
+    - ``count``: the number of documents that the run returned.
 
     Several kinds are combined with ``+``.
 
@@ -202,9 +219,14 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
     return features_of(RunScores(queries, ranks), features, keep_missing=keep_missing)
 
 
-def features_of(columns: RunScores, features: str, *, keep_missing: bool = False) -> Queries:
+def features_of(
+    columns: RunScores, features: str, *, keep_missing: bool = False, with_context: bool = False
+) -> Queries:
     """Compute features of columns, which cache what several kinds of features share."""
-    kinds, queries = parse_features(features), columns.queries
-    names = None if queries.feature_names is None else column_names(kinds, queries.feature_names)
+    kinds, queries, n_runs = parse_features(features), columns.queries, columns.n_runs
+    names = queries.feature_names
+    if names is not None:
+        names = (*column_names(kinds, names[:n_runs]), *(names[n_runs:] if with_context else ()))
     with features_named(queries):
-        return queries.with_features(columns.features(kinds, keep_missing=keep_missing), names)
+        X = columns.features(kinds, keep_missing=keep_missing, with_context=with_context)
+        return queries.with_features(X, names)

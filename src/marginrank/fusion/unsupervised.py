@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
-from marginrank.fusion.run_pool import RunScores
+from marginrank.fusion.run_pool import RunScores, with_columns
 from marginrank.preparation.run_features import RRF_K
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
 from marginrank.typing import FloatArray
@@ -82,11 +82,13 @@ class UnsupervisedFusion(BaseEstimator):
     Args:
         method: ``rrf``, ``combsum``, ``combmnz`` or ``borda``.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
+        context: Columns that are no runs, but describe the query; they are left out.
     """
 
-    def __init__(self, method: str = "rrf", *, ranks: bool = False) -> None:
+    def __init__(self, method: str = "rrf", *, ranks: bool = False, context: Sequence[str] = ()) -> None:
         self.method = method
         self.ranks = ranks
+        self.context = context
 
     def fit(self, train: Queries, valid: Queries | None = None) -> Self:  # noqa: ARG002
         """Do nothing; for use in place of a `Fusion`."""
@@ -96,7 +98,7 @@ class UnsupervisedFusion(BaseEstimator):
         """Return one score per row; higher is better."""
         if self.method not in UNSUPERVISED:
             raise ValueError(f"unknown fusion {self.method!r}; known: {', '.join(UNSUPERVISED)}")
-        return UNSUPERVISED[self.method](queries, ranks=self.ranks)
+        return UNSUPERVISED[self.method](_runs(queries, self.context), ranks=self.ranks)
 
 
 class BestRun(BaseEstimator):
@@ -106,6 +108,7 @@ class BestRun(BaseEstimator):
         measure: The measure to choose by.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         policy: How ties and queries without relevant documents are scored.
+        context: Columns that are no runs, but describe the query; they are left out.
 
     Attributes:
         run_: Index of the run.
@@ -115,15 +118,23 @@ class BestRun(BaseEstimator):
     run_: int
     means_: FloatArray
 
-    def __init__(self, measure: str = DEFAULT_MEASURE, *, ranks: bool = False, policy: str = "standard") -> None:
+    def __init__(
+        self,
+        measure: str = DEFAULT_MEASURE,
+        *,
+        ranks: bool = False,
+        policy: str = "standard",
+        context: Sequence[str] = (),
+    ) -> None:
         self.measure = measure
         self.ranks = ranks
         self.policy = policy
+        self.context = context
 
     def fit(self, train: Queries, valid: Queries | None = None) -> Self:
         """Find the best run on the training and validation queries."""
         both = train if valid is None else Queries.concatenate([train, valid])
-        scores = _by_run(both, self.ranks)
+        scores = self._by_run(both)
         means = [evaluate(both, column, self.measure, policy=self.policy).mean[self.measure] for column in scores.T]
         if np.isnan(means).all():
             raise DataError("no training query has a relevant document; give more queries")
@@ -133,9 +144,14 @@ class BestRun(BaseEstimator):
     def predict(self, queries: Queries) -> FloatArray:
         """Return one score per row; higher is better."""
         check_is_fitted(self)
-        return _by_run(queries, self.ranks)[:, self.run_]
+        return self._by_run(queries)[:, self.run_]
+
+    def _by_run(self, queries: Queries) -> FloatArray:
+        """Return scores in the order of each run, 0 and so last for documents that it did not return."""
+        return np.nan_to_num(RunScores(_runs(queries, self.context), self.ranks).percentile, nan=0.0)
 
 
-def _by_run(queries: Queries, ranks: bool) -> FloatArray:
-    """Return scores in the order of each run, 0 and so last for documents that it did not return."""
-    return np.nan_to_num(RunScores(queries, ranks).percentile, nan=0.0)
+def _runs(queries: Queries, context: Sequence[str]) -> Queries:
+    """Return queries without the columns that are no runs."""
+    names = queries.feature_names
+    return queries if names is None else with_columns(queries, [name for name in names if name not in context])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.formats.trec import Qrels
 from marginrank.data.queries import Queries
@@ -16,7 +15,7 @@ from marginrank.errors import DataError, warn
 from marginrank.evaluation.systems import ByQuery
 from marginrank.fusion.fusion import Fusion
 from marginrank.fusion.run_pool import pool_runs
-from marginrank.preparation.run_features import parse_features, run_names
+from marginrank.runtime.text import listed
 
 #: Judgements of queries, also as ``{query: {document: grade}}``; None if there are none.
 Judgements: TypeAlias = Qrels | ByQuery | None
@@ -105,11 +104,15 @@ def exported(fusion: Fusion, target: str) -> list[str]:
 
 def runs_of(fusion: Fusion) -> list[str]:
     """Return the names of the runs that a fusion was trained on."""
-    check_is_fitted(fusion)
-    names = fusion.ranker_.model_.feature_names
+    names = fusion.run_names
     if names is None:
         raise DataError("the fusion was trained on runs without names; train it on what collect returns")
-    return list(run_names(parse_features(fusion.kinds_), names, len(names)))
+    if fusion.context_:
+        raise DataError(
+            f"the weights of this fusion depend on {listed(fusion.context_, 5)}, which retrievers do not return; score "
+            "candidates by fusion.predict, or train without these columns"
+        )
+    return names
 
 
 def check_runs(fusion: Fusion, retrievers: Iterable[str]) -> None:

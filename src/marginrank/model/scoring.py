@@ -59,7 +59,7 @@ def load(path: str | Path, file: BinaryIO | None = None) -> ScoringFunction:
             model, fusion = header["model"], header["fusion"]
             function = ScoringFunction.of(read_parts(model, arrays), model)
             return FusedFunction.of_columns(
-                function, fusion["features"], are_ranks=fusion["parameters"]["ranks"] is True
+                function, fusion["features"], fusion.get("context", ()), are_ranks=fusion["parameters"]["ranks"] is True
             )
         raise DataError(f"this file holds a {kind}, not a ranker; only rankers and fusions score documents")
 

@@ -5,6 +5,9 @@ from .query_scaling import QueryMinMax as QueryMinMax
 from .query_scaling import QueryPercentile as QueryPercentile
 from .query_scaling import QueryStandardize as QueryStandardize
 from .query_texts import QUERY_TEXT_FEATURES as QUERY_TEXT_FEATURES
+from .query_texts import RARITY_FEATURES as RARITY_FEATURES
+from .query_texts import WordRarity as WordRarity
+from .query_texts import add_query_features as add_query_features
 from .query_texts import query_text_features as query_text_features
 from .scaling import SCALINGS as SCALINGS
 from .scaling import choose_scaling as choose_scaling

@@ -20,6 +20,10 @@ RRF_K: Final = 60
 #: difference: engines return float32, and `in_order` lowers equal scores by the least amount of a float64.
 EQUAL_SHARE: Final = 1e-12
 SMALLEST_DIFFERENCE: Final = 1e-290
+#: Rank of the score that `RunTable.gap` compares the best with.
+FIFTH: Final = 5
+#: Number of documents of each run that `RunTable.overlap` compares.
+TOP: Final = 10
 
 
 class RunTable:
@@ -34,11 +38,21 @@ class RunTable:
         offsets: Start of each query among the rows grouped by query, and the number of documents.
         are_ranks: The columns hold ranks, 1 is best, instead of scores.
         order: The rows grouped by query; None if they are.
+        n_context: Number of columns at the end that are no runs, but describe the query.
     """
 
-    def __init__(self, X: AnyArray, offsets: IntArray, are_ranks: bool = False, order: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        X: AnyArray,
+        offsets: IntArray,
+        are_ranks: bool = False,
+        order: IntArray | None = None,
+        n_context: int = 0,
+    ) -> None:
         if np.isinf(X).any():
             raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
+        n_runs = X.shape[1] - n_context
+        X, self._given = X[:, :n_runs], X[:, n_runs:]
         if are_ranks and (X < 1).any():
             raise DataError(
                 f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ", Parameter("ranks", True)
@@ -46,9 +60,9 @@ class RunTable:
         self.X, self.offsets, self.are_ranks = X, offsets, are_ranks
         self._order: slice | IntArray = slice(None) if order is None else order
 
-    def features(self, kinds: Sequence[str], *, keep_missing: bool) -> FloatArray:
-        """Return the columns of all kinds, side by side; without ``keep_missing``, 0 for NaN."""
-        columns = np.hstack([KINDS[kind](self) for kind in kinds])
+    def features(self, kinds: Sequence[str], *, keep_missing: bool, with_context: bool = False) -> FloatArray:
+        """Return the columns of all kinds, side by side, then the context; without ``keep_missing``, 0 for NaN."""
+        columns = np.hstack([*(KINDS[kind](self) for kind in kinds), *([self.context] if with_context else [])])
         if not keep_missing:
             if "score" in kinds and np.isnan(columns).any():
                 raise DataError(
@@ -58,6 +72,11 @@ class RunTable:
                 )
             np.nan_to_num(columns, copy=False, nan=0.0)
         return columns
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return int(self.X.shape[1])
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -105,6 +124,21 @@ class RunTable:
         return sizes
 
     @cached_property
+    def context(self) -> FloatArray:
+        """The columns that describe the query; documents may leave a value out that others of the query have."""
+        context = self._within(_maxima, self._given)
+        missing, differ = np.isnan(context), self._given < context
+        if missing.any() or differ.any():
+            from marginrank.data.inputs import FeatureError  # noqa: PLC0415
+
+            problem = (
+                "is missing in a query; fill it" if missing.any() else "is not the same for all documents of a query"
+            )
+            column = self.n_runs + int(np.argwhere(missing if missing.any() else differ)[0, 1])
+            raise FeatureError(f"{{feature}} {problem}, as weights depend on it", column)
+        return context
+
+    @cached_property
     def best(self) -> FloatArray:
         """Highest score that each run gave to a document of the query; NaN if it returned none."""
         return self._within(_maxima)
@@ -113,6 +147,38 @@ class RunTable:
     def least(self) -> FloatArray:
         """Lowest score that each run gave to a document of the query; NaN if it returned none."""
         return -self._within(lambda scores, offsets: _maxima(-scores, offsets))
+
+    @cached_property
+    def gap(self) -> FloatArray:
+        """Highest score of each run for the query less its fifth highest, or less its lowest if there are fewer."""
+        return self._within(_gaps)
+
+    @cached_property
+    def peak(self) -> FloatArray:
+        """Standard deviations from the mean score of each run for the query to its highest score.
+
+        >>> RunTable(np.array([[9.0], [7.0], [5.0], [3.0]]), np.array([0, 4])).peak[0].round(4).tolist()  # 3 / √5
+        [1.3416]
+        """
+        # It does not depend on the scale, and distances from the top between 0 and 1 cannot underflow when squared.
+        below = 1.0 - self.unit
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, square = (self._sums(np.nan_to_num(one)) / self.counts for one in (below, below**2))
+            return np.asarray(np.where(self.equal, 0.0, mean / np.sqrt(square - mean**2)))
+
+    @cached_property
+    def overlap(self) -> FloatArray:
+        """Mean share of the ten best documents of each run that the ten best of another run include.
+
+        >>> runs = RunTable(np.array([[3.0, np.nan, 5.0], [2.0, 0.9, np.nan]]), np.array([0, 2]))
+        >>> runs.overlap[0].tolist()
+        [0.5, 0.5, 0.5]
+        """
+        top = self.computed_ranks <= TOP
+        n_runs = top.shape[1]
+        shared = top * (top.sum(axis=1, keepdims=True) - 1.0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._sums(shared) / self._sums(top) / max(n_runs - 1, 1))
 
     @cached_property
     def equal(self) -> BoolArray:
@@ -127,23 +193,31 @@ class RunTable:
     @cached_property
     def counts(self) -> FloatArray:
         """Number of documents that each run returned for the query."""
-        bounds, counts = self._bounds, np.empty(self.scores.shape)
-        per_query = np.add.reduceat(self.retrieved[self._order], bounds[:-1], axis=0)
-        counts[self._order] = np.repeat(per_query, np.diff(bounds), axis=0)
-        return counts
+        return self._sums(self.retrieved)
+
+    def _sums(self, columns: AnyArray) -> FloatArray:
+        """Return the sum of each column over the documents of a query."""
+        bounds, sums = self._bounds, np.empty(columns.shape)
+        per_query = np.add.reduceat(columns[self._order], bounds[:-1], axis=0)
+        sums[self._order] = np.repeat(per_query, np.diff(bounds), axis=0)
+        return sums
 
     @cached_property
     def _bounds(self) -> IntArray:
         """Offsets without those of empty queries."""
         return np.unique(self.offsets)
 
-    def _within(self, formula: Callable[[AnyArray, IntArray], FloatArray]) -> FloatArray:
-        bounds, out = self._bounds, np.empty(self.scores.shape)
+    def _within(
+        self, formula: Callable[[AnyArray, IntArray], FloatArray], columns: AnyArray | None = None
+    ) -> FloatArray:
+        """Compute a formula of the scores, or of other columns, query by query."""
+        columns = self.scores if columns is None else columns
+        bounds, out = self._bounds, np.empty(columns.shape)
 
         def work(first: int, end: int) -> None:
             chunk = slice(bounds[first], bounds[end])
             rows = chunk if isinstance(self._order, slice) else self._order[chunk]
-            out[rows] = formula(self.scores[rows], bounds[first : end + 1] - bounds[first])
+            out[rows] = formula(columns[rows], bounds[first : end + 1] - bounds[first])
 
         for_chunks(work, bounds)
         return out
@@ -163,10 +237,29 @@ def _maxima(scores: AnyArray, offsets: IntArray) -> FloatArray:
     return np.repeat(np.fmax.reduceat(scores, offsets[:-1], axis=0), np.diff(offsets), axis=0)
 
 
+def _gaps(scores: AnyArray, offsets: IntArray) -> FloatArray:
+    """Return the maximum less the fifth largest value of each column, or less the smallest of fewer.
+
+    >>> _gaps(np.array([[9.0, np.nan], [7.0, 4.0], [3.0, np.nan]]), np.array([0, 3])).tolist()
+    [[6.0, 0.0], [6.0, 0.0], [6.0, 0.0]]
+    """
+    lengths = np.diff(offsets)
+    query = np.repeat(np.arange(len(lengths)), lengths)
+    gaps = np.empty((len(lengths), scores.shape[1]))
+    for column, values in enumerate(np.asarray(scores, dtype=np.float64).T):
+        # NaN is sorted last.
+        ordered = values[np.lexsort((-values, query))]
+        known = np.add.reduceat(~np.isnan(values), offsets[:-1], dtype=np.int64)
+        gaps[:, column] = ordered[offsets[:-1]] - ordered[offsets[:-1] + np.clip(known - 1, 0, FIFTH - 1)]
+    return np.repeat(gaps, lengths, axis=0)
+
+
 def _borda(runs: RunTable) -> FloatArray:
     return (runs.sizes - runs.computed_ranks + 1) / runs.sizes
 
 
+#: Kinds that describe the query, not the document: context that weights may depend on.
+CONTEXT_KINDS: Final = ("best", "gap", "peak", "overlap", "count")
 #: Kinds of features by name.
 KINDS: Final[Mapping[str, Callable[[RunTable], FloatArray]]] = {
     "score": lambda runs: runs.scores,
@@ -176,6 +269,10 @@ KINDS: Final[Mapping[str, Callable[[RunTable], FloatArray]]] = {
     "borda": _borda,
     "retrieved": lambda runs: runs.retrieved,
     "best": lambda runs: runs.best,
+    "gap": lambda runs: runs.gap,
+    "peak": lambda runs: runs.peak,
+    "overlap": lambda runs: runs.overlap,
+    "count": lambda runs: runs.counts,
 }
 
 
@@ -205,9 +302,10 @@ def parse_features(features: str) -> list[str]:
 
     >>> parse_features("rrf + retrieved")
     ['rrf', 'retrieved']
-    >>> parse_features("rank")
+    >>> parse_features("rank")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: unknown kind of features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved, best
+    ValueError: unknown kind of features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved, best,
+    gap, peak, overlap, count
     """
     kinds = [kind.strip().lower() for kind in features.split("+")]
     for kind in kinds:

@@ -15,7 +15,7 @@ from marginrank.data.column_roles import column_names
 from marginrank.errors import DataError, NumericalError, Parameter, ParameterError
 from marginrank.preparation.run_features import RunTable, parse_features, run_names
 from marginrank.preparation.scaling_formulas import BY_QUERY, standardized, unscaled_weights
-from marginrank.runtime.text import feature_labels, feature_named
+from marginrank.runtime.text import feature_labels, feature_named, listed
 from marginrank.scorers.form import Form
 from marginrank.scorers.terms import LinearTerm, Term, add_terms, score_blocks
 from marginrank.typing import AnyArray, FloatArray, IntArray
@@ -287,30 +287,48 @@ class FusedFunction(ScoringFunction):
     Args:
         kinds: Kinds of features, as `marginrank.fusion.fusion_features` makes them.
         runs: Names of the runs.
+        context: Names of columns beside the runs that describe the query.
         are_ranks: The runs give ranks, 1 is best, instead of scores.
         depth: Most documents that a run returned for a training query; None if that is not known.
     """
 
     kinds: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     are_ranks: bool = False
     depth: int | None = None
 
     @classmethod
     def of_columns(
-        cls, function: ScoringFunction, features: str, *, are_ranks: bool = False, depth: int | None = None
+        cls,
+        function: ScoringFunction,
+        features: str,
+        context: Sequence[str] = (),
+        *,
+        are_ranks: bool = False,
+        depth: int | None = None,
     ) -> Self:
         """Build a fusion from the function of its columns, and the kinds of these, such as ``minmax+retrieved``."""
-        kinds = parse_features(features)
-        if function.n_features % len(kinds):
-            raise ValueError(f"{function.n_features} columns are not {features} of some runs")
-        runs = run_names(kinds, function.header["feature_names"], function.n_features)
-        return cls(**vars(replace(function)), kinds=tuple(kinds), runs=tuple(runs), are_ranks=are_ranks, depth=depth)
+        kinds, n_columns = parse_features(features), function.n_features - len(context)
+        if n_columns <= 0 or n_columns % len(kinds):
+            raise ValueError(f"{n_columns} columns are not {features} of some runs")
+        names = function.header["feature_names"]
+        if list(context) != list(() if names is None else names)[n_columns:]:
+            raise ValueError(f"the last columns are not {listed(context, 5)}")
+        runs = run_names(kinds, names, n_columns)
+        return cls(
+            **vars(replace(function)),
+            kinds=tuple(kinds),
+            runs=tuple(runs),
+            context=tuple(context),
+            are_ranks=are_ranks,
+            depth=depth,
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the runs."""
-        return self.runs
+        """Names of the runs, and of the columns that describe the query."""
+        return (*self.runs, *self.context)
 
     @property
     def keep_missing(self) -> bool:
@@ -326,7 +344,8 @@ class FusedFunction(ScoringFunction):
         if not len(X):
             return np.zeros((0, self.n_features))
         with np.errstate(invalid="ignore"):
-            return RunTable(X, offsets, self.are_ranks).features(self.kinds, keep_missing=self.keep_missing)
+            runs = RunTable(X, offsets, self.are_ranks, n_context=len(self.context))
+            return runs.features(self.kinds, keep_missing=self.keep_missing, with_context=True)
 
 
 class Ranking(NamedTuple):

@@ -30,6 +30,11 @@ _QUERY: Final = {
                 ]
             },
         },
+        "context": {
+            "description": "For a fusion whose weights depend on more than its runs: numbers that describe the query.",
+            "type": "object",
+            "additionalProperties": _NUMBER,
+        },
     },
 }
 

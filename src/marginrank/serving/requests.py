@@ -23,7 +23,7 @@ Id: TypeAlias = str | int
 
 _REQUEST: Final = ("queries", "k", "explain")
 _QUERY_OF_FEATURES: Final = ("id", "documents", "features")
-_QUERY_OF_RUNS: Final = ("id", "runs")
+_QUERY_OF_RUNS: Final = ("id", "runs", "context")
 _KINDS: Final = {
     dict: "an object",
     list: "a list",
@@ -35,6 +35,7 @@ _KINDS: Final = {
 }
 
 _NUMBERS: Final[frozenset[type]] = frozenset((int, float))
+_NUMBERS_OR_BOOLEANS: Final[frozenset[type]] = frozenset((int, float, bool))
 
 #: Types of features; true and false are 1 and 0.
 _NUMBERS_OR_NULL: Final[frozenset[type]] = frozenset((int, float, bool, type(None)))
@@ -89,12 +90,14 @@ def read_request(
     k, explain = read_k(content.get("k"), "k"), content.get("explain", False)
     if type(explain) is not bool:
         refuse("explain", f"it is {kind_of(explain)}; give true or false")
-    read = _read_runs if isinstance(model, FusedFunction) else _read_features
     asked: list[Query] = []
     n_documents = 0
     for number, query in enumerate(queries):
         check_stop()
-        asked.append(read(query, f"queries[{number}]", number, model))
+        if isinstance(model, FusedFunction):
+            asked.append(_read_runs(query, f"queries[{number}]", number, model))
+        else:
+            asked.append(_read_features(query, f"queries[{number}]", number, model))
         n_documents += len(asked[-1].documents)
         if n_documents > limits.max_documents:
             raise Refusal(
@@ -143,7 +146,7 @@ def _from_rows(rows: list[Any], place: str, model: ScoringFunction) -> FloatArra
     for number, row in enumerate(rows):
         at = f"{place}[{number}]"
         if type(row) is dict:
-            values = _by_name(row, at, model, "feature")
+            values = _by_name(row, at, names, "feature")
         elif type(row) is list:
             values = row
             if len(values) != width:
@@ -187,8 +190,8 @@ def table_of_objects(documents: list[dict[str, Any]], place: str, model: Scoring
 
 def _from_columns(columns: dict[str, Any], place: str, model: ScoringFunction) -> FloatArray:
     """Make a table of columns by name."""
-    table = _by_name(columns, place, model, "feature")
     names = model.inputs
+    table = _by_name(columns, place, names, "feature")
     for name, column in zip(names, table, strict=True):
         if type(column) is not list:
             refuse(place, f"{_feature(name)} is {kind_of(column)}; give a list with a number for each document")
@@ -214,8 +217,8 @@ def _value_of(name: str, row: int) -> str:
     return f"value {row} of {_feature(name)}"
 
 
-def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Query:
-    """Make a table of the scores of runs; documents are in order of first appearance."""
+def _read_runs(query: Any, place: str, number: int, model: FusedFunction) -> Query:
+    """Make a table of the scores of runs and the context; documents are in order of first appearance."""
     if isinstance(query, dict):
         for other in ("features", "documents"):
             if other in query:
@@ -226,7 +229,7 @@ def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Q
         refuse(at, "give an object with what each run returned, by the name of the run")
     columns = [
         _read_run(run, f"{at}.{name}")
-        for name, run in zip(model.inputs, _by_name(query["runs"], at, model, "run"), strict=True)
+        for name, run in zip(model.runs, _by_name(query["runs"], at, model.runs, "run"), strict=True)
     ]
     documents = list(dict.fromkeys(chain.from_iterable(columns)))
     rows = [[column.get(document) for column in columns] for document in documents]
@@ -235,7 +238,23 @@ def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Q
         row, column = np.argwhere(np.isnan(table))[0].tolist()
         run = model.inputs[column]
         refuse(f"{at}.{run}", f"there is no score for {_shown(documents[row])}; this model needs all runs to score it")
-    return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
+    context = np.tile(_read_context(query, f"{place}.context", model.context), (len(documents), 1))
+    return Query(_read_id(query.get("id", number), f"{place}.id"), documents, np.hstack([table, context]))
+
+
+def _read_context(query: dict[str, Any], place: str, names: Sequence[str]) -> FloatArray:
+    """Read the numbers that describe a query."""
+    given = query.get("context", {})
+    if type(given) is not dict:
+        refuse(place, f"it is {kind_of(given)}; give an object with a number for each of {listed(names, 5)}")
+    if not names and not given:
+        return np.zeros((1, 0))
+    if not names:
+        refuse(place, "the weights of this model depend on the runs alone; leave it out")
+    values = _by_name(given, place, names, "context")
+    if not _NUMBERS_OR_BOOLEANS.issuperset(map(type, values)):
+        _refuse_value(values, place, lambda column: _shown(names[column]), _NUMBERS_OR_BOOLEANS)
+    return _to_table([values], len(names), lambda _, column: f"{place}: {_shown(names[column])}")
 
 
 def _read_run(run: Any, place: str) -> dict[Id, float]:
@@ -257,9 +276,8 @@ def _read_run(run: Any, place: str) -> dict[Id, float]:
     return scores
 
 
-def _by_name(given: dict[str, Any], place: str, model: ScoringFunction, what: str) -> list[Any]:
+def _by_name(given: dict[str, Any], place: str, names: Sequence[str], what: str) -> list[Any]:
     """Return the values of an object in the order of the model; refuse other names than its own."""
-    names = model.inputs
     if len(given) == len(names):
         try:
             return [given[name] for name in names]

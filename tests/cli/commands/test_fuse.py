@@ -201,6 +201,40 @@ def test_weights_that_depend_on_the_query_are_shown_and_compared(run, folder):
     assert "weight by query" not in few.out
 
 
+@pytest.mark.usefixtures("few_Cs")
+def test_weights_that_depend_on_texts_and_columns(run, fails, folder):
+    """The column is not a run: neither for the fusion nor for what it is compared with."""
+    write_runs(folder / "mixed.csv", 60)
+    heads, *rows = (folder / "mixed.csv").read_text().splitlines()
+    described = [f"{row},{int(row[1 : row.index(',')]) % 2}" for row in rows]
+    (folder / "described.csv").write_text("\n".join([f"{heads},has_code", *described]) + "\n")
+    plain = run("fuse", "mixed.csv", "--kinds", "minmax", "--json").json["mean"]
+    by_column = ("fuse", "described.csv", "--adaptive", "--context", "has_code", "--kinds", "minmax")
+    done = run(*by_column, "--json", "--model", "column.safetensors").json
+    assert done["scorer"] == "adaptive"
+    for name in ("rrf", "combsum", "combmnz", "borda", "best single run"):
+        assert done["mean"][name] == plain[name]
+    assert done["mean"]["same weights for all queries"] == plain["learned"]
+    texts = [f"q{query}\t{'bolt m8x40' if query % 2 else 'hold boards'}" for query in range(60)]
+    (folder / "texts.tsv").write_text("\n".join(texts) + "\n")
+    by_text = ("fuse", "mixed.csv", "--adaptive", "--context", "has_code", "--kinds", "minmax")
+    other = run(*by_text, "--query-text", "texts.tsv", "--json", "--model", "text.safetensors").json
+    assert other["mean"] == done["mean"]
+    assert other["weights"] == done["weights"]
+    assert run("fuse", "described.csv", "--apply", "column.safetensors", "-o", "one.csv").code == 0
+    apply = ("fuse", "mixed.csv", "--apply", "text.safetensors", "-o", "two.csv")
+    assert run(*apply, "--query-text", "texts.tsv").code == 0
+    assert (folder / "one.csv").read_text() == (folder / "two.csv").read_text()
+    (folder / "two.csv").unlink()
+    said = fails(*apply, code=1)
+    assert "no column 'has_code'; the columns are" in said
+    assert "; --query-text FILE gives has_code" in said
+    (folder / "texts.tsv").write_text("\n".join(texts[:-1]) + "\n")
+    assert "texts.tsv: there is no text of query 'q59'; add it" in run(*apply, "--query-text", "texts.tsv").err
+    assert "--context is for weights by query: --adaptive" in fails("fuse", "mixed.csv", "--context", "best", code=2)
+    assert run("fuse", "mixed.csv", "--adaptive", "--kinds", "minmax", "--query-text", "texts.tsv").code == 1
+
+
 def test_bad_input_is_one_line(fails, folder):
     assert "give --qrels" in fails("fuse", "bm25.run", "dense.run", code=2)
     assert "no such file" in fails("fuse", "bm25.run", "sparse.run", "--qrels", "judged.qrels", code=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
@@ -12,6 +12,7 @@ import typer
 from marginrank.cli.exit_codes import Interrupted, UsageError, naming_option
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import (
+    QueryText,
     bound_option,
     jobs_option,
     measure_names,
@@ -80,11 +81,17 @@ class FuseOptions:
         Literal["linear", "additive", "auto"], typer.Option(help="One weight, or one curve, per run; auto tries both.")
     ] = "linear"
     adaptive: Annotated[
-        bool,
-        typer.Option(
-            "--adaptive", help="Let weights depend on the query, through the best score of each run, if that is better."
-        ),
+        bool, typer.Option("--adaptive", help="Let weights depend on the query, if that is better.")
     ] = False
+    context: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="With --adaptive, what weights depend on: best, gap, peak, overlap, count of each run; columns of the "
+            "data that describe the query; features of its text.",
+            show_default="best, or best and peak",
+        ),
+    ] = None
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
     ranks: Annotated[bool, typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.")] = False
     policy: Annotated[str, policy_option()] = "standard"
@@ -124,6 +131,7 @@ class FuseOptions:
             bound=self.bound,
             scorer=self.scorer,
             adaptive=self.adaptive,
+            context=None if self.context is None else tuple(self.context.split(",")),
             nonnegative=not self.negative,
             ranks=self.ranks,
             policy=self.policy,
@@ -140,6 +148,7 @@ def command(
     reading: ReadingOptions,
     output: Output,
     qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.")] = None,
+    query_text: QueryText = None,
     trials: Annotated[
         int | None, typer.Option(min=1, help="Only compare methods, over this many random splits.")
     ] = None,
@@ -168,18 +177,29 @@ def command(
 
     C, the kind of features and, with --scorer auto, the scorer are chosen by cross-validation. The learned fusion is
     compared with RRF, CombSUM, CombMNZ, Borda and the best single run on queries that were not used for training.
+    With --adaptive, the weights may depend on the best scores of the runs or on --context, and with --query-text on
+    n_words, mean_word_length, has_digit, has_code and is_question of each query.
     Ctrl-C stops training and writes the best fusion so far, or nothing if the comparison has not finished.
     """
+    from marginrank.preparation import QUERY_TEXT_FEATURES  # noqa: PLC0415
+
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
-    check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
+    if apply is None and not learning.adaptive and (query_text is not None or learning.context is not None):
+        raise UsageError(f"{'--context' if query_text is None else '--query-text'} is for weights by query: --adaptive")
+    check_inputs([*sources, *(path for path in (qrels, apply, query_text) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
-        output.summary(*_apply(apply, sources, reading, out, force))
+        output.summary(*_apply(apply, sources, reading, query_text, out, force))
         return
+    fusion = learning.fusion()
+    if query_text is not None and learning.context is None:
+        fusion.set_params(context=("best", *QUERY_TEXT_FEATURES))
     queries, unjudged = _read(sources, qrels, reading, ranks=learning.ranks)
+    queries = _with_texts(queries, query_text, fusion.context or ())
+    unjudged = {name: one for name, one in unjudged.items() if name not in (fusion.context or ())}
     _check_names(queries, out, sources[0])
     with TrainingProgress(quiet=output.quiet) as progress:
-        fusion = _watched(learning.fusion(), progress)
+        fusion = _watched(fusion, progress)
         contest = _contest(queries, fusion, trials, sizes)
         if progress.stopping:
             # Part of a comparison says nothing.
@@ -243,12 +263,27 @@ def _check_usage(
 
 
 def _apply(
-    apply: Path, sources: list[Path], reading: ReadingOptions, out: Path | None, force: bool
+    apply: Path,
+    sources: list[Path],
+    reading: ReadingOptions,
+    query_text: Path | None,
+    out: Path | None,
+    force: bool,
 ) -> tuple[dict[str, Any], str]:
     from marginrank.fusion import Fusion  # noqa: PLC0415
+    from marginrank.preparation import QUERY_TEXT_FEATURES  # noqa: PLC0415
 
     fusion = Fusion.load(apply)
-    queries = _read_unjudged(sources, reading, fusion.run_names)
+    of_text = [name for name in fusion.context_ if name in QUERY_TEXT_FEATURES]
+    given = [name for name in fusion.context_ if query_text is None or name not in of_text]
+    runs = fusion.run_names
+    try:
+        queries = _read_unjudged(sources, reading, None if runs is None else [*runs, *given])
+    except DataError as error:
+        raise error if query_text is not None or not of_text else DataError(f"{error}; {_text_of(of_text)}") from None
+    if query_text is None and set(of_text).difference(queries.feature_names or ()):
+        raise UsageError(f"the weights depend on the texts of queries: {_text_of(of_text)}")
+    queries = _with_texts(queries, query_text, fusion.context_)
     _check_names(queries, out, sources[0])
     try:
         return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
@@ -330,6 +365,27 @@ def _read(
     return data, {name: count_unjudged(data, column) for name, column in scores.items()}
 
 
+def _text_of(names: Sequence[str]) -> str:
+    return f"--query-text FILE gives {', '.join(names)}"
+
+
+def _with_texts(queries: Queries, query_text: Path | None, names: Sequence[str]) -> Queries:
+    """Add features of texts to queries, those that are named."""
+    from marginrank.data.formats.query_texts import read_query_texts  # noqa: PLC0415
+    from marginrank.preparation import QUERY_TEXT_FEATURES, add_query_features, query_text_features  # noqa: PLC0415
+
+    chosen = [name for name in QUERY_TEXT_FEATURES if name in names]
+    if query_text is None or not chosen:
+        return queries
+    texts, ids = read_query_texts(query_text), [str(query) for query in queries.query_ids]
+    absent = next((query for query in ids if query not in texts), None)
+    if absent is not None:
+        raise DataError(f"there is no text of query {absent!r}; add it", path=query_text)
+    features = query_text_features(texts[query] for query in ids)
+    columns = [QUERY_TEXT_FEATURES.index(name) for name in chosen]
+    return add_query_features(queries, features[:, columns], chosen)
+
+
 def _read_unjudged(sources: list[Path], reading: ReadingOptions, names: list[str] | None) -> Queries:
     from marginrank.data.reader import recognize  # noqa: PLC0415
     from marginrank.fusion import pool_runs, read_runs  # noqa: PLC0415
@@ -345,16 +401,17 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     from sklearn.base import clone  # noqa: PLC0415
 
     from marginrank.fusion import UNSUPERVISED, BestRun, UnsupervisedFusion, compare_on_random_splits, compare_on_splits  # noqa: PLC0415
-    from marginrank.fusion.fusion import FEWEST_ADAPTIVE  # noqa: PLC0415
+    from marginrank.fusion.context import FEWEST_ADAPTIVE  # noqa: PLC0415
 
     if n_trials is None and len(queries) < FEWEST_ADAPTIVE:
         # The fit to all queries warns of it.
         fusion = clone(fusion).set_params(adaptive=False)
+    no_runs: dict[str, Any] = {"ranks": fusion.ranks, "context": fusion.context or ()}
     methods: dict[str, Any] = {_LEARNED: fusion}
-    methods |= {name: UnsupervisedFusion(name, ranks=fusion.ranks) for name in UNSUPERVISED}
+    methods |= {name: UnsupervisedFusion(name, **no_runs) for name in UNSUPERVISED}
     if fusion.adaptive:
         methods[_STATIC] = clone(fusion).set_params(adaptive=False)
-    methods["best single run"] = BestRun(measure=fusion.criterion, ranks=fusion.ranks)
+    methods["best single run"] = BestRun(measure=fusion.criterion, **no_runs)
     options: dict[str, Any] = {"measure": fusion.criterion, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
     if n_trials is not None:
         return compare_on_random_splits(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)

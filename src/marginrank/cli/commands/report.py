@@ -14,7 +14,7 @@ from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.judgement_tables import read_raters
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
-from marginrank.cli.options.shared_options import By, Judged, Systems, out_option
+from marginrank.cli.options.shared_options import By, Judged, QueryText, Systems, out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.system_files import (
     check_systems,
@@ -49,14 +49,7 @@ def command(
             show_default=BASELINE,
         ),
     ] = None,
-    query_text: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Text of each query: id and text, as TSV, CSV or JSONL; may be JUDGED.",
-            show_default="ids only",
-        ),
-    ] = None,
+    query_text: QueryText = None,
     by: By = None,
     raters: Annotated[
         Path | None,

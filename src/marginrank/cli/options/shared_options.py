@@ -67,6 +67,17 @@ By: TypeAlias = Annotated[
     ),
 ]
 
+#: Texts of queries.
+QueryText: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--query-text",
+        metavar="FILE",
+        help="Text of each query: id and text, as TSV, CSV or JSONL.",
+        show_default=False,
+    ),
+]
+
 #: Whether means have confidence intervals.
 IntervalsOption: TypeAlias = Annotated[
     bool, typer.Option("--intervals", help="Print bootstrap confidence intervals of the means.")

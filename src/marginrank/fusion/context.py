@@ -1,0 +1,83 @@
+"""What the weights of a fusion may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from marginrank.errors import DataError, Parameter, ParameterError, warn
+from marginrank.fusion.run_pool import RunScores
+from marginrank.preparation.run_features import CONTEXT_KINDS, parse_features
+from marginrank.runtime.text import suggest
+from marginrank.scorers.adaptive.scorer import QUANTILES, Adaptive
+from marginrank.scorers.base import Scorer
+
+#: Kinds of context that are used together.
+Context: TypeAlias = tuple[str, ...]
+#: What is tried by default, one after the other.
+_TRIED: Final[tuple[Context, ...]] = (("best",), ("best", "peak"))
+#: How much harder than weights their dependence on the query is regularized; one is chosen.
+_SHRINKAGES: Final = (1.0, 10.0, 100.0)
+#: With fewer training queries, weights that depend on the query lost more than they gained.
+FEWEST_ADAPTIVE: Final = 30
+
+
+def parse_context(context: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[list[Context], tuple[str, ...]]:
+    """Return the kinds of context to try, and which columns of a table describe the query.
+
+    >>> parse_context(["best", "n_words"], ["bm25", "dense", "n_words"])
+    ([('best',)], ('n_words',))
+    """
+    if context is None:
+        return list(_TRIED), ()
+    named = [context] if isinstance(context, str) else list(context)
+    if not named or len(set(named)) < len(named):
+        raise ParameterError(Parameter("context"), " is empty or has a name twice; name what weights depend on")
+    for name in named:
+        if name in CONTEXT_KINDS and name in columns:
+            raise DataError(f"column {name!r} has the name of a kind of context; rename it")
+        if name not in CONTEXT_KINDS and name not in columns:
+            known = suggest(name, [*CONTEXT_KINDS, *columns])
+            raise ParameterError(Parameter("context"), f" names {name!r}, neither a column nor a kind; {known}")
+    given = tuple(name for name in named if name not in CONTEXT_KINDS)
+    if given and len(given) == len(columns):
+        raise ParameterError(Parameter("context"), " names all columns; leave at least one run")
+    return [tuple(name for name in named if name in CONTEXT_KINDS)], given
+
+
+def can_adapt(columns: RunScores, context: Context) -> bool:
+    """Return whether there are enough queries; refuse a context that does not vary between queries."""
+    n = len(columns.queries)
+    if n < FEWEST_ADAPTIVE:
+        warn(
+            f"weights that depend on the query need {FEWEST_ADAPTIVE} training queries, and there are {n}; "
+            "weights are the same for all queries"
+        )
+        return False
+    X = columns.features(context, keep_missing=False, with_context=True)
+    low, high = np.quantile(X, QUANTILES, axis=0)
+    varies = low < high
+    # Flags of queries may be rare.
+    given = slice(columns.n_runs * len(context), None)
+    varies[given] = np.ptp(X[:, given], axis=0) > 0
+    if not varies.any():
+        what = f"the {' and '.join(context)} score of each run" if context else "the context"
+        raise DataError(
+            f"{what} is the same in nearly all queries, so weights cannot depend on it; give raw scores, not scaled by "
+            "query, or leave out ",
+            Parameter("adaptive", True),
+        )
+    return True
+
+
+def adaptive_scorers(kind: str, context: Context, n_runs: int, n_given: int) -> list[tuple[str | Scorer, str]]:
+    """Return adaptive scorers to try, with their kinds of features: those of a kind, and then the context.
+
+    >>> adaptive_scorers("rrf", ("best",), n_runs=2, n_given=1)[0]
+    (Adaptive(context=(2, 3, 4), shrinkage=1.0, nonnegative=False), 'rrf+best')
+    """
+    first = n_runs * len(parse_features(kind))
+    columns = tuple(range(first, first + n_runs * len(context) + n_given))
+    return [(Adaptive(columns, shrinkage), "+".join([kind, *context])) for shrinkage in _SHRINKAGES]
