@@ -47,6 +47,19 @@ def test_cross_entropy_is_its_definition(query):
         np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-14)
 
 
+@every_loss
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_many_queries_are_prepared_like_each_alone(loss, n_jobs):
+    rng = np.random.default_rng(n_jobs)
+    offsets = np.append(0, np.cumsum(rng.integers(0, 40, 300)))
+    grades, scores = rng.integers(0, 4, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
+    xi, gradient = loss.prepare(grades, offsets, n_jobs=n_jobs)(scores)
+    for query, (start, stop) in enumerate(pairwise(offsets)):
+        expected, slopes = by_definition(loss, grades[start:stop], scores[start:stop])
+        assert xi[query] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        np.testing.assert_allclose(gradient[start:stop], slopes, rtol=1e-10, atol=1e-14)
+
+
 @given(documents)
 def test_convex_and_shift_invariant(query):
     grades, here, there = np.array(query).T

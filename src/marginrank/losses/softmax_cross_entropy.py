@@ -12,6 +12,7 @@ from marginrank.losses.base import Judgements, PreparedLoss, SmoothLoss
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.softmax_cross_entropy import TorchSoftmax
 from marginrank.measures.gains import Gain, check_gain, gains_of
+from marginrank.runtime.threads import for_chunks
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -62,18 +63,24 @@ class SoftmaxCrossEntropy(SmoothLoss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Compute the distribution of the grades."""
         offsets, gains = judged.offsets, gains_of(self.gain, judged.grades)
-        query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        log_target = _TARGETS[self.target](gains, query, offsets)
-        return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
+        active, target, constant = varied(gains, offsets), np.empty(len(gains)), np.zeros(len(gains))
+
+        def fill(first: int, end: int) -> None:
+            rows, starts = slice(offsets[first], offsets[end]), offsets[first : end + 1] - offsets[first]
+            query = np.repeat(np.arange(end - first), np.diff(starts))
+            log_target = _TARGETS[self.target](gains[rows], query, starts)
+            target[rows] = np.where(active[first:end][query], np.exp(log_target), 0.0)
+            if self.divergence:
+                constant[rows] = np.where(target[rows] > 0, log_target, 0.0)
+
+        for_chunks(fill, offsets)
+        return _PreparedSoftmax(offsets, active, target, constant)
 
 
 class _PreparedSoftmax(PreparedLoss):
-    def __init__(
-        self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
-    ) -> None:
-        self.offsets, self.active, self._query = offsets, active, query
-        self._target = np.where(active[query], np.exp(log_target), 0.0)
-        self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
+    def __init__(self, offsets: IntArray, active: BoolArray, target: FloatArray, constant: FloatArray) -> None:
+        self.offsets, self.active = offsets, active
+        self._target, self._constant = target, constant
         self._lists = offsets, active
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -87,13 +94,13 @@ class _PreparedSoftmax(PreparedLoss):
         curve_softmax(self._lists, scores, direction, product, first, end)
 
     def torch_loss(self, device: Device) -> TorchLoss:
-        counted = self.active[self._query].astype(np.float64)
+        counted = np.repeat(self.active, np.diff(self.offsets)).astype(np.float64)
         parts = map(device.tensor, (self._target, self._constant, counted))
         return TorchSoftmax(device, self.offsets, *parts)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        log_model = _log_softmax(scores, self._query, self.offsets)
-        model = np.where(self.active[self._query], np.exp(log_model), 0.0)
+        query = np.repeat(np.arange(len(self.active)), np.diff(self.offsets))
+        model = np.where(self.active[query], np.exp(_log_softmax(scores, query, self.offsets)), 0.0)
         return np.asarray(model * (1.0 - model))
 
 
