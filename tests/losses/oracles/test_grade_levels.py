@@ -12,7 +12,7 @@ import pytest
 from marginrank import Queries, Ranker, parse_measure
 from marginrank.losses import StructuredLoss
 from marginrank.losses.feature_maps import PartialOrder
-from marginrank.losses.oracles import average_precision, grade_levels_kernel
+from marginrank.losses.oracles import base, grade_levels_kernel
 from marginrank.losses.oracles.base import ArgmaxProblem
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.measures import PositionMeasure, RankedGrades
@@ -95,10 +95,10 @@ class RootedShares(AP):
 @pytest.mark.parametrize("block", [1, 100, 1 << 15])
 @pytest.mark.parametrize("measure", [parse_measure("ap"), parse_measure("dcg(gain=binary)"), RootedShares()], ids=str)
 def test_shares_are_those_of_each_query(measure, block, monkeypatch):
-    monkeypatch.setattr(average_precision, "_BLOCK", block)
+    monkeypatch.setattr(base, "_BLOCK", block)
     grades, offsets = draw(np.random.default_rng(0), 3, [*range(50), 400])
     problem = ArgmaxProblem(measure, PartialOrder(), by_level(measure, grades, offsets))
-    shares, rises = average_precision._shares(problem)
+    shares, rises = problem.credit_shares.shares, problem.credit_shares.rises
     two, active = problem.two_levels(), np.flatnonzero(problem.active)
     expected, uneven = np.zeros(len(grades)), 0
     for row, query in enumerate(active):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.oracles.base import (
     ArgmaxProblem,
-    CreditShares,
     Ranker,
     SortedDocuments,
     Violations,
@@ -18,15 +15,9 @@ from marginrank.losses.oracles.base import (
 from marginrank.losses.torch.average_precision import TorchInterleaving
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.pair_hinges import TorchPairHinges
-from marginrank.runtime.threads import PerThread, chunk_bounds
+from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
-
-#: Relative difference between numbers that are the same but for rounding.
-_EVEN: Final = 1e-12
-#: Relevant documents whose shares are computed together. 1.9 million, of 31,500 queries: 41 ms at once, 18 ms for 2^15
-#: and 2^17, 31 ms for 2^12.
-_BLOCK: Final = 1 << 15
 
 
 class PairCosts(NamedTuple):
@@ -51,7 +42,7 @@ def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, viola
     from marginrank.losses.oracles.average_precision_kernel import most_violated_interleaving  # noqa: PLC0415
 
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
-    placement = tuple(_placement(problem))
+    placement = tuple(problem.credit_shares)
     longest = problem.levels.longest
     buffers = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1))))
 
@@ -68,7 +59,7 @@ def pairs_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> T
 
 def interleaving_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:  # noqa: ARG001
     """Prepare for scores on a PyTorch device."""
-    return TorchInterleaving.of(device, problem.levels, _placement(problem))
+    return TorchInterleaving.of(device, problem.levels, problem.credit_shares)
 
 
 def pair_costs(problem: ArgmaxProblem) -> FloatArray:
@@ -81,32 +72,3 @@ def pair_costs(problem: ArgmaxProblem) -> FloatArray:
     costs = np.zeros(len(problem.active))
     costs[problem.active] = before - behind
     return costs
-
-
-def _placement(problem: ArgmaxProblem) -> CreditShares:
-    (shares, rises), discounts = _shares(problem), problem.discounts
-    sums = np.array([discounts, np.cumsum(discounts)])
-    return CreditShares(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
-
-
-def _shares(problem: ArgmaxProblem) -> tuple[FloatArray, FloatArray]:
-    """Return the share of each relevant document by place, 0 at all other places, and the rises of `CreditShares`."""
-    two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
-    starts, ends = problem.levels.queries[:-1][problem.active], offsets_from_sizes(two.n_rel)
-    slopes = np.zeros(len(starts))
-    for first, end in pairwise(chunk_bounds(ends, 1 + int(ends[-1]) // _BLOCK).tolist()):
-        n_rel, offsets = two.n_rel[first:end], ends[first : end + 1] - ends[first]
-        query = np.repeat(np.arange(end - first), n_rel)
-        before = np.arange(len(query)) - offsets[query]
-        shares = problem.measure.shares(before + 1, two.take(first + query))
-        if shares is None:
-            raise TypeError(f"{problem.measure} declares no shares")
-        out[starts[first + query] + before] = shares
-        lowest, highest = shares[offsets[:-1]], shares[offsets[1:] - 1]
-        rise = (highest - lowest) / np.maximum(n_rel - 1, 1)
-        off_line = np.abs(lowest[query] + rise[query] * before - shares)
-        rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
-        slopes[first:end] = rise
-    rises = np.zeros(len(problem.active))
-    rises[problem.active] = slopes
-    return out, rises

@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.measures import Measure, TwoLevels
-from marginrank.runtime.threads import PerThread
+from marginrank.runtime.threads import PerThread, chunk_bounds
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+#: Relative difference between numbers that are the same but for rounding.
+_EVEN: Final = 1e-12
+#: Relevant documents whose shares are computed together. 1.9 million, of 31,500 queries: 41 ms at once, 18 ms for 2^15
+#: and 2^17, 31 ms for 2^12.
+_BLOCK: Final = 1 << 15
 
 
 class SortedDocuments(NamedTuple):
@@ -136,6 +144,13 @@ class ArgmaxProblem:
             raise TypeError(f"{self.measure} declares no discounts")
         return discounts
 
+    @cached_property
+    def credit_shares(self) -> CreditShares:
+        """Credits of the relevant documents of queries with two levels."""
+        (shares, rises), discounts = _shares_by_place(self), self.discounts
+        sums = np.array([discounts, np.cumsum(discounts)])
+        return CreditShares(shares, discounts, -np.diff(discounts), sums, rises, self.scales)
+
     def two_levels(self) -> TwoLevels:
         """Return sizes and gains of the two levels of each active query."""
         if self.levels.most > 2:
@@ -144,6 +159,29 @@ class ArgmaxProblem:
         first = self.levels.of_query[:-1][self.active]
         sizes = np.diff(offsets)
         return TwoLevels(sizes[first], sizes[first + 1], gains[first], gains[first + 1])
+
+
+def _shares_by_place(problem: ArgmaxProblem) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each relevant document by place, 0 at all other places, and the rises of `CreditShares`."""
+    two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
+    starts, ends = problem.levels.queries[:-1][problem.active], offsets_from_sizes(two.n_rel)
+    slopes = np.zeros(len(starts))
+    for first, end in pairwise(chunk_bounds(ends, 1 + int(ends[-1]) // _BLOCK).tolist()):
+        n_rel, offsets = two.n_rel[first:end], ends[first : end + 1] - ends[first]
+        query = np.repeat(np.arange(end - first), n_rel)
+        before = np.arange(len(query)) - offsets[query]
+        shares = problem.measure.shares(before + 1, two.take(first + query))
+        if shares is None:
+            raise TypeError(f"{problem.measure} declares no shares")
+        out[starts[first + query] + before] = shares
+        lowest, highest = shares[offsets[:-1]], shares[offsets[1:] - 1]
+        rise = (highest - lowest) / np.maximum(n_rel - 1, 1)
+        off_line = np.abs(lowest[query] + rise[query] * before - shares)
+        rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
+        slopes[first:end] = rise
+    rises = np.zeros(len(problem.active))
+    rises[problem.active] = slopes
+    return out, rises
 
 
 class ScoreOrder(NamedTuple):
