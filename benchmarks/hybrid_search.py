@@ -5,7 +5,8 @@
 Results go to docs/pictures: JSON, tables and a picture. Collections can be run one at a time; ``--collections`` without
 a name only redraws tables and picture.
 
-Training queries are drawn at random, several times; everything that is chosen, the best retriever and the point of the
+Training queries are drawn at random, several times, and so are the folds of cross-validation; with all queries, only
+the folds differ between draws. Everything that is chosen, the best retriever and the point of the
 grid included, is chosen on the drawn queries, by NDCG@10, and evaluated on test queries that are the same for all.
 The grid is that of OpenSearch's hybrid search optimizer, which combines two retrievers: two scalings, three means, and
 eleven weights. SciFact has test queries of its own; of Cranfield's 225 queries, 100 are for testing.
@@ -66,6 +67,10 @@ def parts_of(name: str, data: Path) -> tuple[Queries, Queries]:
     return queries[np.flatnonzero(~test)], queries[np.flatnonzero(test)]
 
 
+def draw(train: Queries, size: int, seed: int) -> Queries:
+    return train[np.sort(np.random.default_rng(seed).permutation(len(train))[:size])]
+
+
 def value(queries: Queries, scores: FloatArray) -> float:
     return evaluate(queries, scores, MEASURE).mean[MEASURE]
 
@@ -103,38 +108,41 @@ def with_two(method: Method, pair: tuple[str, str]) -> Method:
     return scores
 
 
-def fused(**options: object) -> Method:
-    return lambda train, test: Fusion(**options).fit(train).predict(test)  # type: ignore[arg-type]
+def methods_of(pair: tuple[str, str], seed: int) -> Mapping[str, Method]:
+    """Return all methods; ``seed`` draws folds."""
 
+    def learned(train: Queries, test: Queries) -> FloatArray:
+        return Fusion(random_state=seed).fit(train).predict(test)
 
-def methods_of(pair: tuple[str, str]) -> Mapping[str, Method]:
+    def adaptive(train: Queries, test: Queries) -> FloatArray:
+        return Fusion(adaptive=True, random_state=seed).fit(train).predict(test)
+
     return {
         "best retriever": lambda train, test: BestRun().fit(train).predict(test),
         "RRF": lambda train, test: UnsupervisedFusion("rrf").fit(train).predict(test),
         "CombSUM": lambda train, test: UnsupervisedFusion("combsum").fit(train).predict(test),
         "grid of 66, two retrievers": with_two(grid_search, pair),
-        "learned, two retrievers": with_two(fused(), pair),
-        "learned": fused(),
-        "adaptive": fused(adaptive=True),
+        "learned, two retrievers": with_two(learned, pair),
+        "learned": learned,
+        "adaptive": adaptive,
     }
 
 
 def run(name: str, data: Path, n_draws: int) -> dict[str, Any]:
     """Print and return the results of a collection."""
     train, test = parts_of(name, data)
-    methods, sizes = methods_of(PAIR[name]), {}
+    sizes = {}
     print(f"\n{name}: {len(train)} training queries, {len(test)} test queries", flush=True)
     for size in (*(size for size in SIZES if size < len(train)), len(train)):
         began = time.process_time()
-        draws = n_draws if size < len(train) else 1
-        values: dict[str, list[float]] = {method: [] for method in methods}
-        by_query = {method: np.zeros(len(test)) for method in methods}
-        for seed in range(draws):
-            drawn = train[np.sort(np.random.default_rng(seed).permutation(len(train))[:size])]
-            for method, score in methods.items():
+        values: dict[str, list[float]] = {}
+        by_query: dict[str, FloatArray] = {}
+        for seed in range(n_draws):
+            drawn = draw(train, size, seed)
+            for method, score in methods_of(PAIR[name], seed).items():
                 result = evaluate(test, score(drawn, test), MEASURE)
-                values[method].append(result.mean[MEASURE])
-                by_query[method] += result[MEASURE] / draws
+                values.setdefault(method, []).append(result.mean[MEASURE])
+                by_query[method] = by_query.get(method, 0.0) + result[MEASURE] / n_draws
         differences = {
             f"{method} − {baseline}": interval(by_query[method] - by_query[baseline]) for method, baseline in COMPARED
         }
@@ -158,8 +166,8 @@ def table(results: Mapping[str, Any]) -> str:
     collections = results["collections"]
     first = next(iter(next(iter(collections.values()))["sizes"].values()))
     lines = [
-        f"NDCG@10: mean over {results['draws']} draws of training queries, one draw if all are used; differences with "
-        f"95% intervals over test queries. Made by `{results['command']}`.",
+        f"NDCG@10: mean over {results['draws']} draws of training queries and folds, with all queries of folds alone; "
+        f"differences with 95% intervals over test queries. Made by `{results['command']}`.",
         "",
         "| collection, training queries | " + " | ".join(first["values"]) + " |",
         "| --- |" + " --- |" * len(first["values"]),

@@ -62,9 +62,15 @@ def _cranfield(folder: Path) -> Texts:
 
 
 @cache
+def read_texts(data: Path, name: str) -> Texts:
+    """Read ``scifact`` or ``cranfield``."""
+    return {"scifact": _scifact, "cranfield": _cranfield}[name](data / name)
+
+
+@cache
 def collection(data: Path, name: str) -> Queries:
     """Return the candidates of all queries of ``scifact`` or ``cranfield``, with the scores of five retrievers."""
-    texts = {"scifact": _scifact, "cranfield": _cranfield}[name](data / name)
+    texts = read_texts(data, name)
     titles, bodies = zip(*texts.documents.values(), strict=True)
     whole = [f"{title} {body}" for title, body in zip(titles, bodies, strict=True)]
     queries = list(texts.queries.values())

@@ -1,4 +1,4 @@
-"""What the weights of a fusion may depend on."""
+"""Context of queries that the weights of a fusion may depend on."""
 
 from __future__ import annotations
 
