@@ -1,4 +1,4 @@
-"""What the weights of a fusion should depend on: contexts against static weights, on text collections.
+"""Contexts of fusions, which their weights may depend on, against static weights, on text collections.
 
     python benchmarks/hybrid_contexts.py [--data ../shared/data] [--collections pydocs scifact cranfield] [--draws 5]
 

@@ -13,6 +13,7 @@ from tests.export.conftest import Postgres
 from tests.export.judging import SIZE, judge, takes
 from tests.export.test_engines import GROUP, fused, retrieved
 from tests.export.trained import TRAINERS, hard_documents, trained
+from tests.fusion.test_context import ALL, fitted
 
 POSTGRES_TYPES = {bool: "boolean", int: "bigint", float: "float8"}
 REFUSED = {"expected-grades", "kernel", "kernel-poly", "gaussian-process"}
@@ -111,6 +112,13 @@ def test_postgresql_makes_the_features_of_fusions(features: str, postgres: Postg
     X = np.round(retrieved(2, missing=True), -1)
     queries = Queries.from_arrays(X, group=GROUP, feature_names=["bm25", "dense"], allow_nan=True)
     check = Check(("bm25", "dense"), X, tuple(GROUP), fusion.predict(queries))
+    assert check.compare(postgres_scores(postgres, (tmp_path / "m.sql").read_text(), check)) is None
+
+
+@pytest.mark.parametrize("context", [("has_code",), ALL])
+def test_postgresql_makes_the_contexts_of_fusions(context: tuple[str, ...], postgres: Postgres, tmp_path: Path) -> None:
+    fitted(context).export("sql(dialect=postgresql)", tmp_path / "m.sql")
+    check = Check.read(tmp_path / "m.check.json")
     assert check.compare(postgres_scores(postgres, (tmp_path / "m.sql").read_text(), check)) is None
 
 

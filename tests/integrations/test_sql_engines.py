@@ -19,6 +19,8 @@ from marginrank.data.formats.trec import Run
 from marginrank.errors import DataError
 from marginrank.integrations import duckdb as in_duckdb
 from marginrank.integrations import postgresql, sqlite
+from marginrank.preparation.run_features import CONTEXT_KINDS
+from marginrank.ranker.selection import Candidate
 from tests.export.conftest import Postgres, postgres
 from tests.integrations.collection import DIMENSIONS, Collection, K, check_candidates, check_scores, ndcg
 
@@ -144,6 +146,18 @@ def test_the_weights_give_the_same_figures_in_the_database(engine: Engine, colle
     assert page.fetchall() == best[:10]
     single = {query: collection.nearest(40 + at) for at, query in enumerate(collection.query_ids[40:])}
     assert ndcg(collection, inside) > ndcg(collection, single)
+
+
+def test_all_contexts_are_computed_in_the_database(
+    engine: Engine, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Weights that depend on the query, whether or not that is better.
+    monkeypatch.setattr(Candidate, "clearly_better", lambda *_: True)
+    found = engine.collect(collection)
+    fusion = Fusion("minmax", adaptive=True, context=CONTEXT_KINDS, Cs=[10.0]).fit(found[:40])
+    assert fusion.kinds_ == "minmax+best+gap+peak+overlap+count"
+    inside = {query: dict(engine.search(fusion, query)) for query in collection.query_ids[40:]}
+    check_scores(fusion, found[40:], inside, collection)
 
 
 def test_a_query_that_words_do_not_match_has_the_documents_of_the_others(collection: Collection) -> None:
