@@ -233,6 +233,10 @@ def _report(results: Mapping[str, Any]) -> Report:
             "“DORM” is the hinge of the paper with c_i = 1/(i + 1), ranks from 0. “tight” is the bound of Chapelle, Le "
             "and Smola (2007), eq. (14), where one class is relevant; with ten grades it takes minutes. It "
             "and the ranking SVM are not in the table of the paper.",
+            "On Covertype, DORM stays near w = 0. Where one class is relevant, two indicator columns have nearly all "
+            "weight, and the order of documents that they do not tell apart is decided by weights that are smaller "
+            "than the tolerance of the solver determines: fits with the same objective up to 3e-8 differ in NDCG@10 by "
+            "as much as .5. Its figures there say that the loss has collapsed, and nothing else.",
         ],
     )
 
