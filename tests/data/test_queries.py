@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +125,19 @@ def test_grouped_rows_stay_where_they_are() -> None:
     assert q.order is None
     assert q.X is X
     assert q.grouped is q
+
+
+@pytest.mark.parametrize("qid", [[1, 1, 2], [1, 2, 1]])
+def test_queries_are_freed_as_soon_as_nobody_needs_them(qid: list[int]) -> None:
+    gc.disable()
+    try:
+        queries = Queries.from_arrays(np.zeros((3, 1)), qid=qid)
+        assert queries.grouped.grouped.n_documents == 3
+        alive = [weakref.ref(one) for one in (queries, queries.grouped, queries.X)]
+        del queries
+        assert [one() for one in alive] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 def test_rows_of_sparse_features_are_grouped() -> None:

@@ -275,11 +275,14 @@ class Queries:
             )
         return self.query_offsets
 
-    @cached_property
+    @property
     def grouped(self) -> Queries:
         """The same documents with the rows of each query together: this set, if they are, and otherwise a copy."""
-        if self.order is None:
-            return self
+        # A set that holds itself would stay in memory until the garbage collector comes.
+        return self if self.order is None else self._regrouped
+
+    @cached_property
+    def _regrouped(self) -> Queries:
         keyed_by = None if self.keyed_by is None else self.keyed_by.grouped
         return replace(self, **(self._take(self.order) | {"rows": self.order}), order=None, keyed_by=keyed_by)
 
