@@ -42,8 +42,7 @@ from learning_curve import OUT
 from experiments.text_collections import read_texts
 
 TEXT = (*QUERY_TEXT_FEATURES, *RARITY_FEATURES)
-CONTEXTS: Mapping[str, tuple[str, ...] | None] = {
-    "default": None,
+CONTEXTS: Mapping[str, tuple[str, ...]] = {
     "best": ("best",),
     "best, gap": ("best", "gap"),
     "best, peak": ("best", "peak"),
@@ -82,8 +81,8 @@ def run(name: str, data: Path, n_draws: int) -> dict[str, Any]:
         values: dict[str, list[float]] = {"static": [], **{context: [] for context in CONTEXTS}}
         for seed in range(n_draws):
             for label, known in values.items():
-                context = CONTEXTS.get(label)
-                train, test = texts if set(context or ()).intersection(TEXT) else plain
+                context = CONTEXTS.get(label, CONTEXTS["best"])
+                train, test = texts if set(context).intersection(TEXT) else plain
                 fusion = Fusion(adaptive=label != "static", context=context, random_state=seed)
                 with mock.patch("marginrank.fusion.context.FEWEST_ADAPTIVE", min(SIZES)):
                     known.append(value(test, fusion.fit(draw(train, size, seed)).predict(test)))

@@ -207,6 +207,15 @@ def test_columns_that_are_no_runs_are_left_out_by_static_weights_and_baselines()
         np.testing.assert_array_equal(left_out.fit(both).predict(both), method.fit(runs).predict(runs))
 
 
+def test_a_run_with_the_name_of_a_kind_of_context_is_a_run():
+    runs = plain(judged(), "bm25", "dense")
+    named = runs.with_features(runs.X, ["bm25", "best"])
+    for method in (Fusion("minmax", Cs=[1.0]), UnsupervisedFusion("rrf", context="best"), BestRun(context="best")):
+        np.testing.assert_array_equal(method.fit(named).predict(named), method.fit(runs).predict(runs))
+    with pytest.raises(DataError, match="column 'best' has the name of a kind of context; rename it"):
+        Fusion("minmax", adaptive=True).fit(named)
+
+
 def test_values_that_do_not_describe_the_query_are_refused():
     queries = judged()
     missing, differs = (plain(queries, *queries.feature_names) for _ in range(2))

@@ -283,6 +283,7 @@ class Queries:
 
     @cached_property
     def _regrouped(self) -> Queries:
+        assert self.order is not None
         keyed_by = None if self.keyed_by is None else self.keyed_by.grouped
         return replace(self, **(self._take(self.order) | {"rows": self.order}), order=None, keyed_by=keyed_by)
 

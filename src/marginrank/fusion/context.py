@@ -14,37 +14,44 @@ from marginrank.runtime.text import suggest
 from marginrank.scorers.adaptive.scorer import QUANTILES, Adaptive
 from marginrank.scorers.base import Scorer
 
-#: Kinds of context that are used together.
+#: Names of kinds of context, or of columns.
 Context: TypeAlias = tuple[str, ...]
-#: What is tried by default, one after the other.
-_TRIED: Final[tuple[Context, ...]] = (("best",), ("best", "peak"))
 #: How much harder than weights their dependence on the query is regularized; one is chosen.
 _SHRINKAGES: Final = (1.0, 10.0, 100.0)
 #: With fewer training queries, weights that depend on the query lost more than they gained.
 FEWEST_ADAPTIVE: Final = 30
 
 
-def parse_context(context: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[list[Context], tuple[str, ...]]:
-    """Return the kinds of context to try, and which columns of a table describe the query.
+def names_of(context: str | Sequence[str]) -> Context:
+    """Return the names in a context."""
+    return (context,) if isinstance(context, str) else tuple(context)
+
+
+def columns_of(context: str | Sequence[str]) -> Context:
+    """Return the names of columns in a context, which are no kinds.
+
+    >>> columns_of(["best", "n_words"])
+    ('n_words',)
+    """
+    return tuple(name for name in names_of(context) if name not in CONTEXT_KINDS)
+
+
+def parse_context(context: str | Sequence[str], columns: Sequence[str]) -> tuple[Context, Context]:
+    """Return which kinds of context are named, and which columns of a table.
 
     >>> parse_context(["best", "n_words"], ["bm25", "dense", "n_words"])
-    ([('best',)], ('n_words',))
+    (('best',), ('n_words',))
     """
-    if context is None:
-        return list(_TRIED), ()
-    named = [context] if isinstance(context, str) else list(context)
+    named, given = names_of(context), columns_of(context)
     if not named or len(set(named)) < len(named):
         raise ParameterError(Parameter("context"), " is empty or has a name twice; name what weights depend on")
     for name in named:
-        if name in CONTEXT_KINDS and name in columns:
-            raise DataError(f"column {name!r} has the name of a kind of context; rename it")
         if name not in CONTEXT_KINDS and name not in columns:
             known = suggest(name, [*CONTEXT_KINDS, *columns])
             raise ParameterError(Parameter("context"), f" names {name!r}, neither a column nor a kind; {known}")
-    given = tuple(name for name in named if name not in CONTEXT_KINDS)
     if given and len(given) == len(columns):
         raise ParameterError(Parameter("context"), " names all columns; leave at least one run")
-    return [tuple(name for name in named if name in CONTEXT_KINDS)], given
+    return tuple(name for name in named if name in CONTEXT_KINDS), given
 
 
 def can_adapt(columns: RunScores, context: Context) -> bool:

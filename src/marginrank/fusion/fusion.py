@@ -18,7 +18,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
-from marginrank.fusion.context import Context, adaptive_scorers, can_adapt, parse_context
+from marginrank.fusion.context import Context, adaptive_scorers, can_adapt, columns_of, parse_context
 from marginrank.fusion.run_pool import RunScores, features_of, with_columns
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
@@ -88,9 +88,8 @@ class Fusion(BaseEstimator):
             with 50 thresholds on the scores of each run.
         adaptive: Whether weights may depend on the query (see `Adaptive`). They do only if there are at least 30
             training queries, and that is better on held-out queries by more than one standard error.
-        context: What weights may depend on: ``best``, ``gap``, ``peak``, ``overlap`` and ``count`` of
-            each run, as in `fusion_features`, and names of columns beside the runs that describe the query. By default
-            ``best``, or ``best`` and ``peak`` if that is better by more than one standard error. Columns that are named
+        context: What weights may depend on: ``best``, ``gap``, ``peak``, ``overlap`` and ``count`` of each run, as in
+            `fusion_features`, and names of columns beside the runs that describe the query. Columns that are named
             here are no runs, also with ``adaptive=False``.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
@@ -126,7 +125,7 @@ class Fusion(BaseEstimator):
         bound: Literal["auto", "hinge", "tight"] | Tight | None = None,
         scorer: str | Scorer = "linear",
         adaptive: bool = False,
-        context: str | Sequence[str] | None = None,
+        context: str | Sequence[str] = "best",
         nonnegative: bool = True,
         ranks: bool = False,
         Cs: Sequence[float] = DEFAULT_CS,
@@ -173,14 +172,13 @@ class Fusion(BaseEstimator):
         kinds = [named] if isinstance(named, str) else list(named)
         if not kinds:
             raise ParameterError(Parameter("kinds"), " is empty; name at least one kind, for example 'rrf'")
-        contexts, given = self._contexts(train, kinds)
+        context, given = self._context(train, kinds)
         scorers = list(_SCORERS) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
         runs = None if train.feature_names is None else [name for name in train.feature_names if name not in given]
         columns = self._columns(train, runs, given)
         held_out = None if valid is None else self._columns(valid, runs, given)
-        if contexts and not can_adapt(columns, contexts[0]):
-            contexts = []
+        adaptive = self.adaptive and can_adapt(columns, context)
         grid = [(scorer, kind) for scorer in scorers for kind in kinds]
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
@@ -207,12 +205,11 @@ class Fusion(BaseEstimator):
         means = [candidate.mean for candidate in selections[best].candidates]
         if len(means) < len(Cs) and means[-1] == max(means):
             selections[best] = select(*best, all_Cs=True)
-        static = best[1]
-        for kinds_of_context in contexts:
-            keys = adaptive_scorers(static, kinds_of_context, columns.n_runs, len(given))
-            adaptive = {key: select(*key) for key in keys}
-            chosen = self._best(adaptive)
-            selections |= adaptive
+        if adaptive:
+            keys = adaptive_scorers(best[1], context, columns.n_runs, len(given))
+            by_query = {key: select(*key) for key in keys}
+            chosen = self._best(by_query)
+            selections |= by_query
             best = chosen if selections[chosen].best.clearly_better(selections[best].best) else best
         self.kinds_, self.selection_ = _merge(selections, best, name_scorer=self.adaptive or self.scorer == CHOSEN)
         self.trained_on_ = {
@@ -225,19 +222,23 @@ class Fusion(BaseEstimator):
         self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
         return self
 
-    def _contexts(self, train: Queries, kinds: Sequence[str]) -> tuple[list[Context], tuple[str, ...]]:
-        """Return the kinds of context to try, and the columns of the table that describe the query."""
+    def _context(self, train: Queries, kinds: Sequence[str]) -> tuple[Context, Context]:
+        """Return what weights may depend on: kinds of context, and columns of the table."""
         parsed = [one for kind in kinds for one in parse_features(kind)]
-        contexts, given = parse_context(self.context, train.feature_names or ())
+        columns = train.feature_names or ()
+        context, given = parse_context(self.context, columns)
         if not self.adaptive:
-            return [], given
+            return (), given
         if self.scorer != "linear" or self.ranks:
             raise ParameterError(Parameter("adaptive", True), " requires scores of runs and the linear scorer")
         named = next((kind for kind in parsed if kind in CONTEXT_KINDS), None)
         if named is not None:
             what = f" names {named}, which does not tell documents apart; name it as "
             raise ParameterError(Parameter("kinds"), what, Parameter("context"))
-        return contexts, given
+        both = next((kind for kind in context if kind in columns), None)
+        if both is not None:
+            raise DataError(f"column {both!r} has the name of a kind of context; rename it")
+        return context, given
 
     def _best(self, selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
         """Return the scorer and the kind of features with the best mean; unless kinds were given, one for engines."""
@@ -406,8 +407,7 @@ class Fusion(BaseEstimator):
                     f"there is no column {name!r}, which the weights depend on; add it, one value per query"
                 )
         # Static weights may have been better than what was given as context.
-        unused = {self.context} if isinstance(self.context, str) else set(self.context or ())
-        others = [name for name in names if name in runs or name not in unused.union(self.context_)]
+        others = [name for name in names if name in runs or name not in columns_of(self.context)]
         if sorted(others) != sorted(runs):
             raise DataError(
                 f"this model combines the runs {', '.join(runs)}, and these are {', '.join(others)}; give the same runs"

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
+from marginrank.fusion.context import columns_of
 from marginrank.fusion.run_pool import RunScores, with_columns
 from marginrank.preparation.run_features import RRF_K
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
@@ -82,10 +83,10 @@ class UnsupervisedFusion(BaseEstimator):
     Args:
         method: ``rrf``, ``combsum``, ``combmnz`` or ``borda``.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
-        context: Columns that are no runs, but describe the query; they are left out.
+        context: Columns that are no runs, but describe the query, as in `Fusion`; they are left out.
     """
 
-    def __init__(self, method: str = "rrf", *, ranks: bool = False, context: Sequence[str] = ()) -> None:
+    def __init__(self, method: str = "rrf", *, ranks: bool = False, context: str | Sequence[str] = ()) -> None:
         self.method = method
         self.ranks = ranks
         self.context = context
@@ -108,7 +109,7 @@ class BestRun(BaseEstimator):
         measure: The measure to choose by.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         policy: How ties and queries without relevant documents are scored.
-        context: Columns that are no runs, but describe the query; they are left out.
+        context: Columns that are no runs, but describe the query, as in `Fusion`; they are left out.
 
     Attributes:
         run_: Index of the run.
@@ -124,7 +125,7 @@ class BestRun(BaseEstimator):
         *,
         ranks: bool = False,
         policy: str = "standard",
-        context: Sequence[str] = (),
+        context: str | Sequence[str] = (),
     ) -> None:
         self.measure = measure
         self.ranks = ranks
@@ -151,7 +152,7 @@ class BestRun(BaseEstimator):
         return np.nan_to_num(RunScores(_runs(queries, self.context), self.ranks).percentile, nan=0.0)
 
 
-def _runs(queries: Queries, context: Sequence[str]) -> Queries:
+def _runs(queries: Queries, context: str | Sequence[str]) -> Queries:
     """Return queries without the columns that are no runs."""
-    names = queries.feature_names
-    return queries if names is None else with_columns(queries, [name for name in names if name not in context])
+    names, given = queries.feature_names, columns_of(context)
+    return queries if names is None else with_columns(queries, [name for name in names if name not in given])

@@ -89,7 +89,7 @@ class FuseOptions:
             metavar="NAME,...",
             help="With --adaptive, what weights depend on: best, gap, peak, overlap, count of each run; columns of the "
             "data that describe the query; features of its text.",
-            show_default="best, or best and peak",
+            show_default="best; with --query-text also all its features",
         ),
     ] = None
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
@@ -131,7 +131,7 @@ class FuseOptions:
             bound=self.bound,
             scorer=self.scorer,
             adaptive=self.adaptive,
-            context=None if self.context is None else tuple(self.context.split(",")),
+            context=tuple((self.context or "best").split(",")),
             nonnegative=not self.negative,
             ranks=self.ranks,
             policy=self.policy,
@@ -181,6 +181,7 @@ def command(
     n_words, mean_word_length, has_digit, has_code and is_question of each query.
     Ctrl-C stops training and writes the best fusion so far, or nothing if the comparison has not finished.
     """
+    from marginrank.fusion.context import columns_of  # noqa: PLC0415
     from marginrank.preparation import QUERY_TEXT_FEATURES  # noqa: PLC0415
 
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
@@ -195,8 +196,8 @@ def command(
     if query_text is not None and learning.context is None:
         fusion.set_params(context=("best", *QUERY_TEXT_FEATURES))
     queries, unjudged = _read(sources, qrels, reading, ranks=learning.ranks)
-    queries = _with_texts(queries, query_text, fusion.context or ())
-    unjudged = {name: one for name, one in unjudged.items() if name not in (fusion.context or ())}
+    queries = _with_texts(queries, query_text, columns_of(fusion.context))
+    unjudged = {name: one for name, one in unjudged.items() if name not in columns_of(fusion.context)}
     _check_names(queries, out, sources[0])
     with TrainingProgress(quiet=output.quiet) as progress:
         fusion = _watched(fusion, progress)
@@ -406,7 +407,7 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     if n_trials is None and len(queries) < FEWEST_ADAPTIVE:
         # The fit to all queries warns of it.
         fusion = clone(fusion).set_params(adaptive=False)
-    no_runs: dict[str, Any] = {"ranks": fusion.ranks, "context": fusion.context or ()}
+    no_runs: dict[str, Any] = {"ranks": fusion.ranks, "context": fusion.context}
     methods: dict[str, Any] = {_LEARNED: fusion}
     methods |= {name: UnsupervisedFusion(name, **no_runs) for name in UNSUPERVISED}
     if fusion.adaptive:
