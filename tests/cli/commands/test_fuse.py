@@ -231,6 +231,10 @@ def test_weights_that_depend_on_texts_and_columns(run, fails, folder):
     assert "; --query-text FILE gives has_code" in said
     (folder / "texts.tsv").write_text("\n".join(texts[:-1]) + "\n")
     assert "texts.tsv: there is no text of query 'q59'; add it" in run(*apply, "--query-text", "texts.tsv").err
+    adaptive = ("fuse", "mixed.csv", "--adaptive", "--context")
+    assert "neither a column nor a kind; --query-text FILE gives has_code" in run(*adaptive, "has_code").err
+    said = run(*adaptive, "best,n_word", "--query-text", "texts.tsv").err
+    assert "--context names 'n_word', neither a column nor a kind; did you mean 'n_words'?" in said
     assert "--context is for weights by query: --adaptive" in fails("fuse", "mixed.csv", "--context", "best", code=2)
     assert run("fuse", "mixed.csv", "--adaptive", "--kinds", "minmax", "--query-text", "texts.tsv").code == 1
 

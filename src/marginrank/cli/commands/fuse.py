@@ -26,7 +26,7 @@ from marginrank.cli.ranking_files import Format, RankingWriter, check_run_fields
 from marginrank.cli.summary import health_lines, unjudged_line
 from marginrank.errors import DataError
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
-from marginrank.runtime.text import printable, table
+from marginrank.runtime.text import printable, suggest, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -196,6 +196,7 @@ def command(
     if query_text is not None and learning.context is None:
         fusion.set_params(context=("best", *QUERY_TEXT_FEATURES))
     queries, unjudged = _read(sources, qrels, reading, ranks=learning.ranks)
+    _check_context(fusion.context, queries, query_text)
     queries = _with_texts(queries, query_text, columns_of(fusion.context))
     unjudged = {name: one for name, one in unjudged.items() if name not in columns_of(fusion.context)}
     _check_names(queries, out, sources[0])
@@ -368,6 +369,18 @@ def _read(
 
 def _text_of(names: Sequence[str]) -> str:
     return f"--query-text FILE gives {', '.join(names)}"
+
+
+def _check_context(names: Sequence[str], queries: Queries, query_text: Path | None) -> None:
+    """Refuse names that are unknown with the texts that there are."""
+    from marginrank.preparation import QUERY_TEXT_FEATURES  # noqa: PLC0415
+    from marginrank.preparation.run_features import CONTEXT_KINDS  # noqa: PLC0415
+
+    known, of_texts = [*CONTEXT_KINDS, *(queries.feature_names or ())], list(QUERY_TEXT_FEATURES)
+    for name in names:
+        if name not in known and (query_text is None or name not in of_texts):
+            advice = _text_of([name]) if name in of_texts else suggest(name, [*known, *of_texts])
+            raise DataError(f"--context names {name!r}, neither a column nor a kind; {advice}")
 
 
 def _with_texts(queries: Queries, query_text: Path | None, names: Sequence[str]) -> Queries:
