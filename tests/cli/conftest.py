@@ -141,6 +141,7 @@ class Finished:
     @property
     def json(self):
         """The one JSON document on standard output, in which no number may be NaN or infinite."""
+        assert self.out, f"exit code {self.code}: {self.err}"
         return json.loads(self.out, parse_constant=pytest.fail)
 
 

@@ -31,6 +31,13 @@ def test_the_gap_tells_how_far_a_problem_is():
     assert shares == pytest.approx([0.0, 0.25, 0.5, 1.0, 1.0])
 
 
+def test_a_problem_without_certificate_may_follow_one_with_a_gap():
+    course = TimeEstimate(2, 1e-4)
+    course.note(_step(1.0, 0.1))
+    assert [course.note(_step(np.inf, at)) for at in (0.2, 0.3)] == [0.0, 0.0]
+    assert course.note(_step(1e-2, 0.4)) == pytest.approx(0.25)
+
+
 def test_a_clock_that_starts_again_is_the_next_problem():
     course = TimeEstimate(4, 1e-4)
     for at, gap in enumerate([1.0, 1e-4]):

@@ -145,7 +145,8 @@ class TimeEstimate:
 
     def _part(self, first: float, step: Step) -> float:
         now = _relative_gap(step)
-        if not math.isfinite(first) or not 0 < self._tol < first:
+        # A problem without certificate, such as a tight bound, has a gap of infinity.
+        if not math.isfinite(first + now) or not 0 < self._tol < first:
             return 0.0
         return min(max(math.log(first / max(now, self._tol)) / math.log(first / self._tol), 0.0), 1.0)
 
