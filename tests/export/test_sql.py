@@ -65,7 +65,7 @@ def test_names_of_tables_and_columns_keep_their_case(tmp_path: Path) -> None:
     ],
 )
 def test_two_columns_of_one_name_are_refused(spec: str, twice: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"^two columns are called '{twice}'; rename a feature, or give another"):
+    with pytest.raises(DataError, match=f'^two columns are called "{twice}"; rename a feature, or give another'):
         trained("linear").export(spec, tmp_path / "m.sql")
     assert list(tmp_path.iterdir()) == []
 

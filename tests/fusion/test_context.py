@@ -15,6 +15,7 @@ from marginrank.fusion import BestRun, UnsupervisedFusion, fusion_features
 from marginrank.integrations.candidates import check_runs
 from marginrank.model import scoring
 from marginrank.preparation import QUERY_TEXT_FEATURES, query_text_features
+from marginrank.ranker.selection import Candidate
 from marginrank.serving.limits import Refusal, ServiceLimits
 from marginrank.serving.requests import read_request
 
@@ -187,8 +188,8 @@ def test_a_context_that_was_not_worth_it_may_stay_in_the_table():
     ("context", "message"),
     [
         (["has_cod"], "context names 'has_cod', neither a column nor a kind; did you mean 'has_code'"),
-        ([], "context is empty or has a name twice"),
-        (["best", "best"], "context is empty or has a name twice"),
+        ([], "context is empty; name what weights depend on"),
+        (["best", "best"], "context names 'best' twice; name it once"),
         (["bm25", "has_code", "dense"], "context names all columns; leave at least one run"),
     ],
 )
@@ -216,13 +217,79 @@ def test_a_run_with_the_name_of_a_kind_of_context_is_a_run():
         Fusion("minmax", adaptive=True).fit(named)
 
 
+@pytest.mark.parametrize("method", [UnsupervisedFusion("rrf", context=["flag"]), BestRun(context=["flag"])])
+def test_baselines_refuse_unknown_columns(method):
+    with pytest.raises(ValueError, match="context names 'flag', neither a column nor a kind"):
+        method.fit(judged()).predict(judged())
+
+
+def test_validation_queries_need_the_same_columns():
+    unnamed = Queries.from_arrays(judged().X, judged().grades, qid=judged().query_of_row, allow_nan=True)
+    fusion = Fusion("minmax", adaptive=True, context=["has_code"], Cs=[1.0])
+    with pytest.raises(DataError, match="the weights depend on has_code; give columns with names"):
+        fusion.fit(judged(), unnamed)
+    with pytest.raises(DataError, match="there is no column 'has_code'; the columns are bm25, dense"):
+        fusion.fit(judged(), plain(judged(), "bm25", "dense"))
+
+
+def test_engines_are_not_compared_if_weights_depend_on_a_column():
+    fusion = Fusion(adaptive=True, context=["has_code"], Cs=[1.0]).fit(judged())
+    assert (fusion.ranker_.form_.kind, fusion.cost_of_engines) == ("adaptive", None)
+
+
+@pytest.mark.parametrize("n_flags", [1, 2])
+def test_flags_that_are_too_rare_for_every_fold_leave_weights_static(n_flags):
+    queries = judged()
+    rare = np.isin(queries.query_ids[queries.query_of_row], ["q003", "q004"][:n_flags]).astype(float)
+    table = queries.with_features(
+        np.column_stack([queries.feature("bm25"), rare, queries.feature("dense")]), ["bm25", "rare", "dense"]
+    )
+    fusion = Fusion("minmax", adaptive=True, context=["rare"], Cs=[1.0], random_state=1)
+    with pytest.warns(UserWarning, match="the context is the same in the training queries of a fold; weights are the"):
+        fusion.fit(table, folds=2)
+    assert (fusion.ranker_.form_.kind, fusion.kinds_) == ("linear", "minmax")
+    with pytest.warns(UserWarning, match="the context is the same in nearly all training queries; weights are the sam"):
+        fusion.fit(table[~np.isin(table.query_ids, ["q003", "q004"])])
+
+
+@pytest.mark.parametrize("name", ["peak of bm25", "Overlap OF BM25", "minmax(bm25)", "peak(bm25)"])
+def test_names_that_sql_would_confuse_are_refused(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(Candidate, "clearly_better", lambda *_: True)
+    queries = judged()
+    table = queries.with_features(queries.X, ["bm25", name, "dense"])
+    fusion = Fusion("minmax", adaptive=True, context=[name, "peak", "overlap"], Cs=[1.0]).fit(table)
+    with pytest.raises(DataError, match="two columns are called"):
+        fusion.export("sql(dialect=sqlite)", tmp_path / "m.sql")
+
+
+def test_names_that_postgresql_would_cut_to_one_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Candidate, "clearly_better", lambda *_: True)
+    queries = plain(judged(), "bm25", "dense")
+    table = queries.with_features(queries.X, ["r" * 55 + "a", "r" * 55 + "b"])
+    fusion = Fusion("minmax", adaptive=True, context="peak", Cs=[1.0]).fit(table)
+    assert fusion.export("sql(dialect=sqlite)", tmp_path / "m.sql").files
+    with pytest.raises(DataError, match="two columns are called"):
+        fusion.export("sql(dialect=postgresql)", tmp_path / "n.sql")
+
+
+def test_a_model_with_static_weights_ignores_the_context_of_requests(tmp_path):
+    Fusion("minmax", Cs=[1.0]).fit(plain(judged(), "bm25", "dense")).save(tmp_path / "model")
+    asked = {"runs": {"bm25": {"a": 1.0}, "dense": {}}, "context": {"has_code": 1}}
+    read = read_request({"queries": [asked]}, scoring.load(tmp_path / "model"), ServiceLimits()).queries[0]
+    np.testing.assert_array_equal(read.table, [[1.0, NAN]])
+
+
 def test_values_that_do_not_describe_the_query_are_refused():
     queries = judged()
     missing, differs = (plain(queries, *queries.feature_names) for _ in range(2))
     missing.X[queries.query_ids[queries.query_of_row] == "q003", 1] = NAN
     differs.X[np.flatnonzero(queries.query_ids[queries.query_of_row] == "q003")[0], 1] = -1.0
-    with pytest.raises(DataError, match="feature 'has_code' is missing in a query; fill it"):
-        fitted().predict(missing)
+    for refused in (fitted().predict, Fusion("minmax", adaptive=True, context=["has_code"], Cs=[1.0]).fit):
+        with pytest.raises(DataError, match="feature 'has_code' is missing or infinite in a query; replace it"):
+            refused(missing)
+    missing.X[:, 1] = np.inf
+    with pytest.raises(DataError, match="feature 'has_code' is missing or infinite in a query; replace it"):
+        fitted()._function().score(missing.X[:, [0, 2, 1]], group=[len(missing.X)])
     with pytest.raises(DataError, match="feature 'has_code' is not the same for all documents of a query"):
         fitted().predict(differs)
     with pytest.raises(DataError, match="there is no column 'has_code', which the weights depend on; add it"):

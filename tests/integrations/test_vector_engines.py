@@ -13,6 +13,7 @@ import pytest
 
 from marginrank import Fusion, Queries
 from marginrank.errors import DataError
+from marginrank.ranker.selection import Candidate
 from tests.integrations.collection import DIMENSIONS, Collection, K, check_candidates, check_scores, ndcg
 
 
@@ -159,6 +160,23 @@ def test_lancedb_ranks_by_the_learned_weights(kind: str, collection: Collection,
     assert ndcg(collection, inside) == pytest.approx(ndcg(collection, outside), abs=1e-6)
     both = search("q41", lancedb.FusionReranker(fusion, return_score="all"))
     assert both == inside["q41"]
+
+
+@pytest.mark.parametrize("context", ["best", "gap"])
+def test_lancedb_refuses_weights_that_depend_on_scores_it_does_not_show(
+    context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lancedb", reason="LanceDB is not installed: make engines")
+    from marginrank.integrations import lancedb
+
+    monkeypatch.setattr(Candidate, "clearly_better", lambda *_: True)
+    rng = np.random.default_rng(0)
+    queries = Queries.from_arrays(
+        rng.random((400, 2)), rng.integers(0, 2, 400), qid=np.arange(400) // 10, feature_names=["words", "vector"]
+    )
+    fusion = Fusion("minmax", adaptive=True, context=context, Cs=[1.0]).fit(queries)
+    with pytest.raises(DataError, match=f"LanceDB scales scores, which changes minmax.{context}; train Fusion"):
+        lancedb.FusionReranker(fusion)
 
 
 def fused(fusion: Fusion, later: Queries) -> dict[str, dict[str, float]]:

@@ -68,3 +68,17 @@ def test_columns_of_queries_whose_rows_are_mixed():
         add_query_features(queries, [[1.0], [2.0]], ["length"])
     with pytest.raises(DataError, match="no feature names"):
         add_query_features(Queries.from_arrays([[1.0]], group=[1]), [[1.0]], ["length"])
+
+
+def test_a_column_of_that_name_is_refused():
+    queries = Queries.from_arrays(np.zeros((2, 1)), qid=[1, 2], feature_names=["n_words"])
+    with pytest.raises(DataError, match="there would be two columns 'n_words'; give another name"):
+        add_query_features(queries, [[1.0], [2.0]], ["n_words"])
+    with pytest.raises(DataError, match="there would be two columns 'a'; give another name"):
+        add_query_features(queries, np.zeros((2, 2)), ["a", "a"])
+
+
+@pytest.mark.parametrize("describe", [query_text_features, WordRarity.of, WordRarity(1, {}).features])
+def test_one_text_is_not_a_list_of_texts(describe):
+    with pytest.raises(TypeError, match="this is one text; give a list of texts"):
+        describe("steel bolt")

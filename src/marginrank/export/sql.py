@@ -248,6 +248,8 @@ ORDER BY score DESC LIMIT 10
 
 Dialect = Literal["ansi", "sqlite", "postgresql", "duckdb", "bigquery"]
 
+#: Bytes of a name that PostgreSQL reads.
+_NAME_BYTES: Final = 63
 #: Rows that are inserted together.
 _ROWS: Final = 400
 _TITLES: Final[Mapping[str, str]] = {
@@ -381,8 +383,10 @@ class Sql(Target):
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the statement; if no other row matters, the expression alone too; for pgvector, a whole search."""
-        self._check_columns(function.inputs)
         syntax = SqlSyntax(self.dialect)
+        self._check_columns(list(map(syntax.name, function.inputs)))
+        for stage in stages_of(function, self._alias, syntax, syntax.name(self.query)):
+            self._check_columns([column for column, _ in stage])
         files = {"": self._statement(function)}
         if not function.needs_queries and not isinstance(function, FusedFunction):
             columns = input_columns(function, self._alias, syntax)
@@ -392,12 +396,16 @@ class Sql(Target):
         return files
 
     def _check_columns(self, features: Sequence[str]) -> None:
-        """Refuse columns that a database takes for one; only PostgreSQL tells "Age" from "age"."""
-        columns = [self.query, self.document, *features]
-        plain = columns if self.dialect == "postgresql" else [name.casefold() for name in columns]
+        """Refuse columns that a database takes for one; only PostgreSQL tells "Age" from "age", if they are short."""
+        syntax = SqlSyntax(self.dialect)
+        columns = [syntax.name(self.query), syntax.name(self.document), *features]
+        if self.dialect == "postgresql":
+            plain = [name[1:-1].replace('""', '"').encode()[:_NAME_BYTES] for name in columns]
+        else:
+            plain = [name.casefold().encode() for name in columns]
         for name, one in zip(columns, plain, strict=True):
             if plain.count(one) > 1:
-                raise DataError(f"two columns are called {name!r}; rename a feature, or give another query or document")
+                raise DataError(f"two columns are called {name}; rename a feature, or give another query or document")
 
     @property
     def _alias(self) -> str:

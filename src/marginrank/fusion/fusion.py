@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
+from marginrank.data.inputs import features_named
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
-from marginrank.fusion.context import Context, adaptive_scorers, can_adapt, columns_of, parse_context
+from marginrank.fusion.context import Context, adaptive_scorers, can_adapt, columns_of, parse_context, warn_constant
 from marginrank.fusion.run_pool import RunScores, features_of, with_columns
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
@@ -34,7 +35,7 @@ from marginrank.runtime.option_objects import from_spec, to_spec
 from marginrank.runtime.text import feature_labels, listed
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.adaptive.query_weights import QueryWeights
-from marginrank.scorers.adaptive.scorer import Adaptive
+from marginrank.scorers.adaptive.scorer import Adaptive, ConstantContextError
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scorers.scoring_function import FusedFunction
 from marginrank.scorers.terms import AdaptiveTerm
@@ -178,7 +179,8 @@ class Fusion(BaseEstimator):
         runs = None if train.feature_names is None else [name for name in train.feature_names if name not in given]
         columns = self._columns(train, runs, given)
         held_out = None if valid is None else self._columns(valid, runs, given)
-        adaptive = self.adaptive and can_adapt(columns, context)
+        with features_named(columns.queries):
+            adaptive = self.adaptive and can_adapt(columns, context)
         grid = [(scorer, kind) for scorer in scorers for kind in kinds]
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
@@ -207,10 +209,13 @@ class Fusion(BaseEstimator):
             selections[best] = select(*best, all_Cs=True)
         if adaptive:
             keys = adaptive_scorers(best[1], context, columns.n_runs, len(given))
-            by_query = {key: select(*key) for key in keys}
-            chosen = self._best(by_query)
-            selections |= by_query
-            best = chosen if selections[chosen].best.clearly_better(selections[best].best) else best
+            try:
+                by_query = {key: select(*key) for key in keys}
+                chosen = self._best(by_query)
+                best = chosen if by_query[chosen].best.clearly_better(selections[best].best) else best
+                selections |= by_query
+            except ConstantContextError:
+                warn_constant("the training queries of a fold")
         self.kinds_, self.selection_ = _merge(selections, best, name_scorer=self.adaptive or self.scorer == CHOSEN)
         self.trained_on_ = {
             "queries": len(train),
@@ -252,7 +257,7 @@ class Fusion(BaseEstimator):
         Negative if it is worse; None if kinds were given, or if weights depend on the query, which those engines do not
         compute either.
         """
-        if self.kinds is not None or self.kinds_ not in ENGINE_KINDS:
+        if self.kinds is not None or self.ranker_.form_.kind == "adaptive":
             return None
         others = [one for one in self.selection_.candidates if one.parameters["features"] in _NO_ENGINE_KINDS]
         best = max(others, key=lambda one: one.mean)
@@ -384,6 +389,7 @@ class Fusion(BaseEstimator):
             fusion.context_ = tuple(header["fusion"].get("context", ()))
             fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
             fusion.trained_on_ = dict(header["fusion"]["trained_on"])
+            fusion._function()
             if type(fusion.trained_on_["depth"]) is not int or fusion.trained_on_["depth"] < 1:
                 raise ValueError(f"{fusion.trained_on_['depth']!r} is not a depth of runs")
         return fusion
@@ -392,15 +398,15 @@ class Fusion(BaseEstimator):
         """Return the scores of runs, and then the columns that describe the query, in these orders."""
         if runs is not None and queries.feature_names is not None:
             queries = with_columns(queries, [*runs, *given])
+        elif given:
+            raise DataError(f"the weights depend on {listed(given, 5)}; give columns with names")
         return RunScores(queries, self.ranks, len(given))
 
     def _trained_columns(self, queries: Queries) -> RunScores:
         """Return the columns in the order of training, if both have names."""
         names, runs = queries.feature_names, self.run_names
         if names is None or runs is None:
-            if self.context_:
-                raise DataError(f"the weights depend on {listed(self.context_, 5)}; give columns with names")
-            return self._columns(queries, None, ())
+            return self._columns(queries, None, self.context_)
         for name in self.context_:
             if name not in names:
                 raise DataError(

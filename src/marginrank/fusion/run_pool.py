@@ -160,6 +160,9 @@ def with_columns(queries: Queries, names: Sequence[str]) -> Queries:
     known = list(queries.feature_names or ())
     if list(names) == known:
         return queries
+    absent = next((name for name in names if name not in known), None)
+    if absent is not None:
+        raise DataError(f"there is no column {absent!r}; the columns are {', '.join(known)}")
     return queries.with_features(queries.dense()[:, np.array([known.index(name) for name in names])], names)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
-from marginrank.fusion.context import columns_of
+from marginrank.fusion.context import columns_of, parse_context
 from marginrank.fusion.run_pool import RunScores, with_columns
 from marginrank.preparation.run_features import RRF_K
 from marginrank.runtime.default_measures import DEFAULT_MEASURE
@@ -154,5 +154,8 @@ class BestRun(BaseEstimator):
 
 def _runs(queries: Queries, context: str | Sequence[str]) -> Queries:
     """Return queries without the columns that are no runs."""
-    names, given = queries.feature_names, columns_of(context)
-    return queries if names is None else with_columns(queries, [name for name in names if name not in given])
+    if not columns_of(context):
+        return queries
+    names = queries.feature_names or ()
+    _, given = parse_context(context, names)
+    return with_columns(queries, [name for name in names if name not in given])

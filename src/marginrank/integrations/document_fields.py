@@ -47,7 +47,8 @@ def rerank_fields(model: ScoringFunction, documents: Sequence[Mapping[str, Any]]
         for column, name in enumerate(model.inputs):
             at = f"document {row}: {place}[{name!r}]"
             if name not in document:
-                advice = "set it to None if it is missing" if model.takes_missing else "set it"
+                optional = model.takes_missing and name not in getattr(model, "context", ())
+                advice = "set it to None if it is missing" if optional else "set it"
                 raise DataError(f"{at} is not there, which the model needs ({listed(model.inputs, 5)}); {advice}")
             value = document[name]
             if value is not None and not isinstance(value, int | float | np.number | np.bool_):

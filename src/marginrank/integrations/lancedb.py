@@ -73,7 +73,7 @@ class FusionReranker(Reranker):
     def __init__(self, fusion: Fusion, return_score: str = "relevance") -> None:
         super().__init__(return_score)
         check_runs(fusion, RUNS)
-        if {"score", "best"} & set(fusion.kinds_.split("+")):
+        if "score" in fusion.kinds_.split("+") or fusion.ranker_.form_.kind == "adaptive":
             raise DataError(f"LanceDB scales scores, which changes {fusion.kinds_}; train Fusion('minmax') or 'rrf'")
         self.fusion = fusion
 

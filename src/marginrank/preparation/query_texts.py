@@ -35,7 +35,15 @@ def query_text_features(texts: Iterable[str]) -> FloatArray:
     >>> query_text_features(["bolt M8x40", "How are bolts made?"]).tolist()
     [[2.0, 4.5, 1.0, 1.0, 0.0], [4.0, 3.75, 0.0, 0.0, 1.0]]
     """
-    return np.array([_features(text) for text in texts], dtype=np.float64).reshape(-1, len(QUERY_TEXT_FEATURES))
+    return np.array([_features(text) for text in _several(texts)], dtype=np.float64).reshape(
+        -1, len(QUERY_TEXT_FEATURES)
+    )
+
+
+def _several(texts: Iterable[str]) -> Iterable[str]:
+    if isinstance(texts, str):
+        raise TypeError("this is one text; give a list of texts")
+    return texts
 
 
 def _features(text: str) -> tuple[float, ...]:
@@ -67,13 +75,13 @@ class WordRarity:
         """Count the words of documents."""
         counts: Counter[str] = Counter()
         n = 0
-        for n, text in enumerate(documents, 1):  # noqa: B007
+        for n, text in enumerate(_several(documents), 1):  # noqa: B007
             counts.update({word.lower() for word in _WORD.findall(text)})
         return cls(n, dict(counts))
 
     def features(self, texts: Iterable[str]) -> FloatArray:
         """Describe the texts of queries by their rarest word and the mean; 0 without words."""
-        rows = [[self._rarity(word) for word in _WORD.findall(text)] or [0.0] for text in texts]
+        rows = [[self._rarity(word) for word in _WORD.findall(text)] or [0.0] for text in _several(texts)]
         return np.array([(max(row), sum(row) / len(row)) for row in rows], dtype=np.float64).reshape(-1, 2)
 
     def _rarity(self, word: str) -> float:
@@ -103,5 +111,8 @@ def add_query_features(queries: Queries, values: npt.ArrayLike, names: Sequence[
         )
     if queries.feature_names is None:
         raise DataError("these queries have no feature names; give feature_names to Queries.from_arrays")
-    X = np.hstack([queries.dense(), table[queries.query_of_row]])
-    return queries.with_features(X, (*queries.feature_names, *names))
+    columns = (*queries.feature_names, *names)
+    twice = next((name for name in names if columns.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"there would be two columns {twice!r}; give another name")
+    return queries.with_features(np.hstack([queries.dense(), table[queries.query_of_row]]), columns)

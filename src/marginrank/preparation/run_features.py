@@ -49,10 +49,10 @@ class RunTable:
         order: IntArray | None = None,
         n_context: int = 0,
     ) -> None:
-        if np.isinf(X).any():
-            raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
         n_runs = X.shape[1] - n_context
         X, self._given = X[:, :n_runs], X[:, n_runs:]
+        if np.isinf(X).any():
+            raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
         if are_ranks and (X < 1).any():
             raise DataError(
                 f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ", Parameter("ranks", True)
@@ -127,12 +127,14 @@ class RunTable:
     def context(self) -> FloatArray:
         """The columns that describe the query; documents may leave a value out that others of the query have."""
         context = self._within(_maxima, self._given)
-        missing, differ = np.isnan(context), self._given < context
+        missing, differ = ~np.isfinite(context), self._given < context
         if missing.any() or differ.any():
             from marginrank.data.inputs import FeatureError  # noqa: PLC0415
 
             problem = (
-                "is missing in a query; fill it" if missing.any() else "is not the same for all documents of a query"
+                "is missing or infinite in a query; replace it"
+                if missing.any()
+                else "is not the same for all documents of a query"
             )
             column = self.n_runs + int(np.argwhere(missing if missing.any() else differ)[0, 1])
             raise FeatureError(f"{{feature}} {problem}, as weights depend on it", column)

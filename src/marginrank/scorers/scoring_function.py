@@ -343,9 +343,14 @@ class FusedFunction(ScoringFunction):
     def _model_features(self, X: FloatArray, offsets: IntArray) -> FloatArray:
         if not len(X):
             return np.zeros((0, self.n_features))
+        from marginrank.data.inputs import FeatureError  # noqa: PLC0415
+
         with np.errstate(invalid="ignore"):
             runs = RunTable(X, offsets, self.are_ranks, n_context=len(self.context))
-            return runs.features(self.kinds, keep_missing=self.keep_missing, with_context=True)
+            try:
+                return runs.features(self.kinds, keep_missing=self.keep_missing, with_context=True)
+            except FeatureError as error:
+                raise error.named(self.inputs) from None
 
 
 class Ranking(NamedTuple):

@@ -166,26 +166,28 @@ def _from_rows(rows: list[Any], place: str, model: ScoringFunction) -> FloatArra
 def table_of_objects(documents: list[dict[str, Any]], place: str, model: ScoringFunction) -> FloatArray:
     """Make a table of the inputs of a model in objects that have other fields, too."""
     is_fusion = isinstance(model, FusedFunction)
-    what = "run" if is_fusion else "feature"
+    context = model.context if isinstance(model, FusedFunction) else ()
     if_absent = "null if it did not return the document" if is_fusion else "null if it is missing"
+
+    def named(name: str) -> str:
+        return f"{'context' if name in context else 'run' if is_fusion else 'feature'} {_shown(name)}"
+
     rows = []
     for number, document in enumerate(documents):
         at = f"{place}[{number}]"
         absent = next((name for name in model.inputs if name not in document), None)
         if absent is not None:
-            advice = f"give it, {if_absent}" if model.takes_missing else f"the model needs {listed(model.inputs, 5)}"
-            refuse(at, f"there is no {what} {_shown(absent)}; {advice}")
+            optional = model.takes_missing and absent not in context
+            advice = f"give it, {if_absent}" if optional else f"the model needs {listed(model.inputs, 5)}"
+            refuse(at, f"there is no {named(absent)}; {advice}")
         row = [document[name] for name in model.inputs]
         if not _NUMBERS_OR_NULL.issuperset(map(type, row)):
-            _refuse_value(row, at, lambda column: f"{what} {_shown(model.inputs[column])}", _NUMBERS_OR_NULL)
+            _refuse_value(row, at, lambda column: named(model.inputs[column]), _NUMBERS_OR_NULL)
         if None in row and not model.takes_missing:
-            name = _shown(model.inputs[row.index(None)])
             advice = "this model needs all runs to score a document" if is_fusion else model.nan_advice
-            refuse(at, f"{what} {name} is null; {advice}")
+            refuse(at, f"{named(model.inputs[row.index(None)])} is null; {advice}")
         rows.append(row)
-    return _to_table(
-        rows, len(model.inputs), lambda row, column: f"{place}[{row}]: {what} {_shown(model.inputs[column])}"
-    )
+    return _to_table(rows, len(model.inputs), lambda row, column: f"{place}[{row}]: {named(model.inputs[column])}")
 
 
 def _from_columns(columns: dict[str, Any], place: str, model: ScoringFunction) -> FloatArray:
@@ -247,10 +249,9 @@ def _read_context(query: dict[str, Any], place: str, names: Sequence[str]) -> Fl
     given = query.get("context", {})
     if type(given) is not dict:
         refuse(place, f"it is {kind_of(given)}; give an object with a number for each of {listed(names, 5)}")
-    if not names and not given:
-        return np.zeros((1, 0))
     if not names:
-        refuse(place, "the weights of this model depend on the runs alone; leave it out")
+        # A model that is trained again may have the same weights for all queries; requests need not change for that.
+        return np.zeros((1, 0))
     values = _by_name(given, place, names, "context")
     if not _NUMBERS_OR_BOOLEANS.issuperset(map(type, values)):
         _refuse_value(values, place, lambda column: _shown(names[column]), _NUMBERS_OR_BOOLEANS)

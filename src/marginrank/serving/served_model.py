@@ -78,6 +78,7 @@ class Loaded:
             "digest": self.digest,
             "loaded_at": self.loaded_at,
             "inputs": self.model.inputs,
+            **({"context": self.model.context} if isinstance(self.model, FusedFunction) else {}),
             "takes_missing": self.model.takes_missing,
             **{name: header.get(name) for name in ("measure", "trained", "preset", "form", "scaling", "C")},
             "trained_on": header.get("trained_on"),

@@ -235,7 +235,9 @@ def test_weights_that_depend_on_texts_and_columns(run, fails, folder):
     assert "neither a column nor a kind; --query-text FILE gives has_code" in run(*adaptive, "has_code").err
     said = run(*adaptive, "best,n_word", "--query-text", "texts.tsv").err
     assert "--context names 'n_word', neither a column nor a kind; did you mean 'n_words'?" in said
-    assert "--context is for weights by query: --adaptive" in fails("fuse", "mixed.csv", "--context", "best", code=2)
+    assert "--context requires --adaptive" in fails("fuse", "mixed.csv", "--context", "best", code=2)
+    twice = run("fuse", "described.csv", *adaptive[2:], "has_code", "--query-text", "texts.tsv").err
+    assert "the data have a column 'has_code', too; rename it, or leave out --query-text" in twice
     assert run("fuse", "mixed.csv", "--adaptive", "--kinds", "minmax", "--query-text", "texts.tsv").code == 1
 
 

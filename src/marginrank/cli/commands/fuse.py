@@ -131,7 +131,7 @@ class FuseOptions:
             bound=self.bound,
             scorer=self.scorer,
             adaptive=self.adaptive,
-            context=tuple((self.context or "best").split(",")),
+            context=tuple(name.strip() for name in (self.context or "best").split(",")),
             nonnegative=not self.negative,
             ranks=self.ranks,
             policy=self.policy,
@@ -186,7 +186,7 @@ def command(
 
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
     if apply is None and not learning.adaptive and (query_text is not None or learning.context is not None):
-        raise UsageError(f"{'--context' if query_text is None else '--query-text'} is for weights by query: --adaptive")
+        raise UsageError(f"{'--context' if query_text is None else '--query-text'} requires --adaptive")
     check_inputs([*sources, *(path for path in (qrels, apply, query_text) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
@@ -282,7 +282,8 @@ def _apply(
     try:
         queries = _read_unjudged(sources, reading, None if runs is None else [*runs, *given])
     except DataError as error:
-        raise error if query_text is not None or not of_text else DataError(f"{error}; {_text_of(of_text)}") from None
+        absent = [name for name in of_text if repr(name) in str(error)]
+        raise error if query_text is not None or not absent else DataError(f"{error}; {_text_of(of_text)}") from None
     if query_text is None and set(of_text).difference(queries.feature_names or ()):
         raise UsageError(f"the weights depend on the texts of queries: {_text_of(of_text)}")
     queries = _with_texts(queries, query_text, fusion.context_)
@@ -301,7 +302,10 @@ def _learned(fusion: Fusion, queries: Queries) -> tuple[dict[str, Any], str]:
     health = fusion.ranker_.health_
     form, compared = fusion.ranker_.form_.kind, scorers_compared(fusion.selection_.to_dict())
     record: dict[str, Any] = {"kinds": fusion.kinds_, "scorer": form, "C": fusion.ranker_.C}
-    text = f"\n\ntrained on all {len(queries):,} queries: {form}, {fusion.kinds_}, C = {fusion.ranker_.C:g}{compared}"
+    if fusion.context_:
+        record["context"] = list(fusion.context_)
+    made_of = ", ".join([fusion.kinds_, *(["by " + ", ".join(fusion.context_)] if fusion.context_ else [])])
+    text = f"\n\ntrained on all {len(queries):,} queries: {form}, {made_of}, C = {fusion.ranker_.C:g}{compared}"
     if fusion.cost_of_engines is not None:
         other, gain = fusion.cost_of_engines
         record["forgone"] = {"kinds": other, "gain": gain}
@@ -379,7 +383,9 @@ def _check_context(names: Sequence[str], queries: Queries, query_text: Path | No
     known, of_texts = [*CONTEXT_KINDS, *(queries.feature_names or ())], list(QUERY_TEXT_FEATURES)
     for name in names:
         if name not in known and (query_text is None or name not in of_texts):
-            advice = _text_of([name]) if name in of_texts else suggest(name, [*known, *of_texts])
+            advice = (
+                _text_of([name]) if name in of_texts else suggest(name, known + of_texts * (query_text is not None))
+            )
             raise DataError(f"--context names {name!r}, neither a column nor a kind; {advice}")
 
 
@@ -391,6 +397,9 @@ def _with_texts(queries: Queries, query_text: Path | None, names: Sequence[str])
     chosen = [name for name in QUERY_TEXT_FEATURES if name in names]
     if query_text is None or not chosen:
         return queries
+    twice = next((name for name in chosen if name in (queries.feature_names or ())), None)
+    if twice is not None:
+        raise DataError(f"the data have a column {twice!r}, too; rename it, or leave out --query-text")
     texts, ids = read_query_texts(query_text), [str(query) for query in queries.query_ids]
     absent = next((query for query in ids if query not in texts), None)
     if absent is not None:

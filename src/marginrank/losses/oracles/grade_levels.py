@@ -59,7 +59,7 @@ class Levels:
         """Which queries have documents that the measure can tell apart."""
         return self.layout.active
 
-    @cached_property
+    @property
     def of_document(self) -> IntArray:
         """Level of each document inside its query, the best being 0."""
         level = np.arange(len(self.offsets) - 1) - np.repeat(self.of_query[:-1], self.counts)

@@ -21,6 +21,10 @@ from marginrank.typing import FloatArray, IntArray
 QUANTILES: Final = (0.05, 0.95)
 
 
+class ConstantContextError(DataError):
+    """The context is the same for all training queries, for example in a fold without a rare flag."""
+
+
 @dataclass(frozen=True)
 class Adaptive(Scorer):
     """Weights that depend on the query: s(q, d) = Σ_r (w_r + Σ_c v_rc z_c(q)) x_r(q, d).
@@ -63,7 +67,7 @@ class Adaptive(Scorer):
         low, high = np.where(narrow, z.min(axis=0), low), np.where(narrow, z.max(axis=0), high)
         width = high - low
         if not width.any():
-            raise DataError(
+            raise ConstantContextError(
                 "no context column varies between these training queries, so weights cannot depend on them; name "
                 "columns that vary, in every fold too; scaling by query makes them constant, unlike ",
                 Parameter("scaling", "standard"),
