@@ -2,20 +2,16 @@
 
     python benchmarks/hybrid_contexts.py [--data ../shared/data] [--collections pydocs scifact cranfield] [--draws 5]
 
-Results go to docs/pictures, as JSON and a table. Collections can be run one at a time. Collections, draws and test
-queries are those of benchmarks/hybrid_search.py. With 20 training queries the minimum of `Fusion(adaptive=True)` is
-lifted, to see what it is good for.
+Results go to docs/pictures, as JSON and a table. Collections can be run one at a time, and ``--collections`` alone only
+rewrites the table. Collections, draws and test queries are those of benchmarks/hybrid_search.py. With 20 training
+queries the minimum of `Fusion(adaptive=True)` is lifted, to see what it is good for.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-import warnings
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,8 +32,7 @@ from marginrank.preparation import (
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hybrid_search import MEASURE, PAIR, SIZES, TITLES, draw, parts_of, value
-from learning_curve import OUT
+from hybrid_search import SIZES, TITLES, draw, parts_of, recorded, value
 
 from experiments.text_collections import read_texts
 
@@ -116,26 +111,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--collections", nargs="*", default=list(PAIR), choices=list(PAIR), help="the others are kept")
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=OUT, help="folder to write to")
-    args = parser.parse_args()
-    place = args.out / "hybrid-contexts.json"
-    collections = json.loads(place.read_text("utf-8"))["collections"] if place.exists() else {}
-    for name in args.collections:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            collections[name] = run(name, args.data, args.draws)
-    results = {
-        "command": "python benchmarks/hybrid_contexts.py",
-        "measure": MEASURE,
-        "draws": args.draws,
-        "versions": {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "marginrank")},
-        "collections": {name: collections[name] for name in PAIR if name in collections},
-    }
-    place.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    place, results = recorded(run, "hybrid_contexts", __doc__)
     place.with_suffix(".txt").write_text(table(results), encoding="utf-8")
     print("\n" + table(results))
 

@@ -265,28 +265,33 @@ def panel(name: str, one: Mapping[str, Any], at: float, room: float) -> list[str
     return parts
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def recorded(run: Callable[[str, Path, int], dict[str, Any]], script: str, doc: str | None) -> tuple[Path, Any]:
+    """Run the collections that are asked for; return the path of the record in JSON, and its content."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--collections", nargs="*", default=list(PAIR), choices=list(PAIR), help="the others are kept")
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--out", type=Path, default=OUT, help="folder to write to")
     args = parser.parse_args()
-    place = args.out / "hybrid-search.json"
+    place = args.out / f"{script.replace('_', '-')}.json"
     collections = json.loads(place.read_text("utf-8"))["collections"] if place.exists() else {}
     for name in args.collections:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             collections[name] = run(name, args.data, args.draws)
         results = {
-            "command": "python benchmarks/hybrid_search.py",
+            "command": f"python benchmarks/{script}.py",
             "measure": MEASURE,
             "draws": args.draws,
             "versions": {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "marginrank")},
             "collections": {name: collections[name] for name in PAIR if name in collections},
         }
         place.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    results = json.loads(place.read_text("utf-8"))
+    return place, json.loads(place.read_text("utf-8"))
+
+
+def main() -> None:
+    place, results = recorded(run, "hybrid_search", __doc__)
     place.with_suffix(".txt").write_text(table(results), encoding="utf-8")
     place.with_suffix(".svg").write_text(picture(results), encoding="utf-8")
     print("\n" + table(results))
