@@ -274,9 +274,10 @@ def test_names_that_postgresql_would_cut_to_one_are_refused(tmp_path, monkeypatc
 
 def test_a_model_with_static_weights_ignores_the_context_of_requests(tmp_path):
     Fusion("minmax", Cs=[1.0]).fit(plain(judged(), "bm25", "dense")).save(tmp_path / "model")
-    asked = {"runs": {"bm25": {"a": 1.0}, "dense": {}}, "context": {"has_code": 1}}
-    read = read_request({"queries": [asked]}, scoring.load(tmp_path / "model"), ServiceLimits()).queries[0]
-    np.testing.assert_array_equal(read.table, [[1.0, NAN]])
+    model, asked = scoring.load(tmp_path / "model"), {"runs": {"bm25": {"a": 1.0}, "dense": {}}}
+    for context in ({}, {"has_code": 1}, None):
+        read = read_request({"queries": [asked | {"context": context}]}, model, ServiceLimits()).queries[0]
+        np.testing.assert_array_equal(read.table, [[1.0, NAN]])
 
 
 def test_values_that_do_not_describe_the_query_are_refused():

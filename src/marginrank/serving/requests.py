@@ -246,12 +246,12 @@ def _read_runs(query: Any, place: str, number: int, model: FusedFunction) -> Que
 
 def _read_context(query: dict[str, Any], place: str, names: Sequence[str]) -> FloatArray:
     """Read the numbers that describe a query."""
-    given = query.get("context", {})
-    if type(given) is not dict:
-        refuse(place, f"it is {kind_of(given)}; give an object with a number for each of {listed(names, 5)}")
     if not names:
         # A model that is trained again may have the same weights for all queries; requests need not change for that.
         return np.zeros((1, 0))
+    given = query.get("context", {})
+    if type(given) is not dict:
+        refuse(place, f"it is {kind_of(given)}; give an object with a number for each of {listed(names, 5)}")
     values = _by_name(given, place, names, "context")
     if not _NUMBERS_OR_BOOLEANS.issuperset(map(type, values)):
         _refuse_value(values, place, lambda column: _shown(names[column]), _NUMBERS_OR_BOOLEANS)

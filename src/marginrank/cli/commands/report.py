@@ -64,6 +64,7 @@ def command(
     The report is one self-contained file. It opens with a verdict: which system is best, by how much, and whether that
     is significant. Then come measures with confidence intervals, paired differences, NDCG by cutoff, the queries won
     and lost with their documents, the models, a profile of the data, and the command that recomputes each number.
+    Queries are shown with their ids, and with --query-text, which may be JUDGED itself, with their texts.
     """
     systems, names, baseline = with_baseline(systems, baseline, partial(_names, judged))
     shown = shown_paths([judged, *systems])
